@@ -1,0 +1,1 @@
+//! The listed tools: resolve, search, describe.

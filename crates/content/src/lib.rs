@@ -1,0 +1,1 @@
+//! What an upstream said, and how it is made fit to pass on.

@@ -1,0 +1,1 @@
+//! A streaming JSON scanner that reports spans and never recurses or copies.

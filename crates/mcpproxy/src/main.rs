@@ -1,0 +1,2 @@
+//! mcpproxy: one program between AI agents and their MCP servers.
+fn main() {}

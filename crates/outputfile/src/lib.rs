@@ -1,0 +1,1 @@
+//! Writes files beneath allowed roots and nowhere else.

@@ -1,0 +1,1 @@
+//! Who may call what: values and one decision.

@@ -1,0 +1,1 @@
+//! The SQLite file: records, and the slots of calls in flight.

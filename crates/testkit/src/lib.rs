@@ -1,0 +1,1 @@
+//! Test-only: a scripted upstream, a raw client and temporary homes.

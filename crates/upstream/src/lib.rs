@@ -1,0 +1,1 @@
+//! Upstream servers: launch, supervise, list, call.
