@@ -1,1 +1,249 @@
-//! The life of a call.
+//! The life of a call: from raw arguments to a cleaned answer, delivered to the agent or into a file, and its record.
+//!
+//! [`call`] tells the story; each stage has a room of its name. The program reaches upstreams, files and records
+//! through this crate only.
+
+mod admit;
+mod answer;
+pub mod call;
+pub mod caller;
+mod deliver;
+mod envelope;
+mod failure;
+mod find;
+mod live;
+mod plan;
+mod progress;
+mod record;
+mod refusal;
+mod reply;
+pub mod request;
+mod rules;
+mod work;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use catalog::Catalog;
+use config::Config;
+use outputfile::{Reservations, RootProblem};
+use store::{Event, EventType, OpenError, OpenReport, Retention, Store};
+use upstream::Upstreams;
+use wire::spool::Spools;
+
+pub use caller::{Caller, new_request_id};
+pub use envelope::sha256_hex;
+pub use find::Tool;
+pub use policy::{Principal, PrincipalKind, SaveRight, Variant};
+pub use reply::Reply;
+pub use upstream::Status as UpstreamStatus;
+/// The record, for readers.
+pub mod records {
+    pub use store::{Event, EventType, Filter, MAX_LIMIT, ReadError, Reader, Reason, Source, Status, StoreHealth};
+}
+/// MCP on the wire, toward agents.
+pub mod mcp {
+    pub use wire::server::{
+        BoxBody, INTERNAL_ERROR, INVALID_PARAMS, Limits, METHOD_NOT_FOUND, Payload, Reply, Request, Server, ServerInfo,
+        Service,
+    };
+}
+/// MCP on the wire, toward a gateway that runs: what the command line uses.
+pub mod remote {
+    pub use wire::client::{CallError, CallOptions, Client, HttpOptions};
+    pub use wire::spool::{Body, Spools};
+}
+/// The process that ends our children when we are gone.
+pub use upstream::watch::run as watch_children;
+
+use admit::Admission;
+use live::{Live, Snapshot};
+use work::Work;
+
+/// Everything that calls share.
+pub struct Gateway {
+    live: Live,
+    store: Arc<Store>,
+    upstreams: Upstreams,
+    catalog: Arc<RwLock<Arc<Catalog>>>,
+    work: Work,
+    admission: Admission,
+    spools: Arc<Spools>,
+    started_ms: i64,
+}
+
+/// What a gateway is opened with.
+pub struct Setup {
+    /// The configuration to obey.
+    pub config: Config,
+    /// Where it was read, or would be.
+    pub config_file: PathBuf,
+    /// Our version, as upstreams are told it.
+    pub version: &'static str,
+    /// The program, and its arguments, that becomes the watcher of our children.
+    pub watcher: (PathBuf, Vec<String>),
+    /// Connect a server at its first use only.
+    pub lazy: bool,
+}
+
+/// Why a gateway cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenProblem {
+    /// Roots that break a rule.
+    #[error("{}", lines(.0))]
+    Roots(Vec<RootProblem>),
+    /// The database cannot be used.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The directory for large answers cannot be used.
+    #[error("the directory {0} for large answers cannot be used: {1}. Check that it belongs to this user and that the disk is not full")]
+    Spool(PathBuf, std::io::Error),
+    /// The watcher could not be started.
+    #[error("the process that watches over upstream processes could not be started: {0}")]
+    Watcher(std::io::Error),
+}
+
+fn lines(problems: &[RootProblem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+impl Gateway {
+    /// Opens the store, the roots and the servers of a configuration. The data directory must exist and be locked.
+    ///
+    /// # Errors
+    /// What is in the way, with what to do.
+    pub fn open(setup: Setup) -> Result<(Arc<Self>, OpenReport), OpenProblem> {
+        let Setup { config, config_file, version, watcher, lazy } = setup;
+        let snapshot = Snapshot::of(config, &config_file, &Reservations::default()).map_err(OpenProblem::Roots)?;
+        let config = &snapshot.config;
+        let spool_dir = config.data_dir.join("spool");
+        let spools = Spools::open(&spool_dir, config.spool_max_bytes)
+            .map_err(|error| OpenProblem::Spool(spool_dir, error))?;
+        let (store, report) = open_store(config)?;
+        let store = Arc::new(store);
+        let started_ms = store::now_ms();
+        note_servers(&store, config, started_ms);
+
+        let catalog = Arc::new(RwLock::new(Arc::new(Catalog::default())));
+        let context = upstream::Context {
+            log_dir: config.log_dir.clone(),
+            environment: config.environment.clone(),
+            spools: spools.clone(),
+            version,
+            watcher: Some(watcher),
+            on_listing: listing_into(catalog.clone()),
+        };
+        let upstreams = Upstreams::start(&config.servers, context, lazy).map_err(OpenProblem::Watcher)?;
+        store.append(Event::new(EventType::SystemStart, started_ms));
+        let gateway = Self {
+            live: Live::new(snapshot),
+            store,
+            upstreams,
+            catalog,
+            work: Work::new(),
+            admission: Admission::default(),
+            spools,
+            started_ms,
+        };
+        Ok((Arc::new(gateway), report))
+    }
+
+    /// Waits until every server is connected or has failed once, for at most `patience`.
+    pub async fn settled(&self, patience: Duration) {
+        self.upstreams.settled(patience).await;
+    }
+
+    /// Ends the servers and writes what waits to be written.
+    pub async fn close(&self) {
+        self.upstreams.stop().await;
+        self.store.append(Event::new(EventType::SystemStop, store::now_ms()));
+        let store = self.store.clone();
+        let _ = tokio::task::spawn_blocking(move || store.flush()).await;
+    }
+
+    /// What each server is doing.
+    pub fn servers(&self) -> Vec<UpstreamStatus> {
+        self.upstreams.status()
+    }
+
+    /// Whether records can be written, and what waits.
+    pub fn store_health(&self) -> store::StoreHealth {
+        self.store.health()
+    }
+
+    /// When it was opened, in milliseconds since 1970.
+    pub fn started_ms(&self) -> i64 {
+        self.started_ms
+    }
+
+    /// Tools that are listed now.
+    pub fn tool_count(&self) -> usize {
+        self.catalog().len()
+    }
+
+    /// The configuration of now.
+    pub fn config(&self) -> Config {
+        self.live.now().config.clone()
+    }
+
+    /// What the menu says about `save_to_file` to this caller, at most about 200 characters of roots.
+    pub fn save_hint(&self, principal: &Principal) -> String {
+        plan::hint(&self.live.now(), principal)
+    }
+
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn open_store(config: &Config) -> Result<(Store, OpenReport), OpenError> {
+    let activity = config.activity;
+    let options = store::Options {
+        body_bytes: usize::try_from(activity.max_response_size).unwrap_or(usize::MAX),
+        retention: Retention {
+            days: activity.retention_days,
+            records: activity.max_records,
+            bytes: activity.max_size_mb.saturating_mul(1 << 20),
+        },
+        ..store::Options::default()
+    };
+    Store::open(&config.data_dir, options)
+}
+
+/// From now on it is known which servers were there at the first start, and how each was launched.
+fn note_servers(store: &Store, config: &Config, now: i64) {
+    for server in &config.servers {
+        let fingerprint = envelope::sha256_hex(server.launch_fingerprint().as_bytes());
+        if let Err(error) = store.note_server(&server.name, &fingerprint, now) {
+            tracing::warn!(server = %server.name, "the server could not be noted in the database: {error}");
+        }
+    }
+}
+
+fn listing_into(catalog: Arc<RwLock<Arc<Catalog>>>) -> Arc<dyn Fn(&str, Vec<String>) + Send + Sync> {
+    Arc::new(move |server, raw_tools| {
+        let (listed, problems) = catalog::parse_tools(server, raw_tools.iter().map(String::as_str));
+        for problem in problems {
+            tracing::warn!(server, "a listed tool was left out or changed: {problem}");
+        }
+        let mut current = catalog.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(current.with_server(server, listed));
+    })
+}
+
+/// Where the program's own record lies, for readers.
+#[must_use]
+pub fn database(data_dir: &Path) -> PathBuf {
+    data_dir.join("mcpproxy.db")
+}
+
+/// The text of a raw JSON string literal. A lone surrogate becomes U+FFFD; what is no string literal stays as it is.
+#[must_use]
+pub fn literal_text(raw: &str) -> String {
+    let Some(inside) = raw.strip_prefix('"').and_then(|r| r.strip_suffix('"')) else { return raw.to_owned() };
+    let (mut decoder, mut text) = (jsonspan::Unescape::new(), Vec::with_capacity(inside.len()));
+    decoder.push(inside.as_bytes(), &mut text);
+    decoder.finish(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}

@@ -1,1 +1,53 @@
 //! Writes files beneath allowed roots and nowhere else.
+//!
+//! An operator names directories ([`Settings::roots`]); callers name absolute paths beneath them. A save has three steps:
+//! [`Roots::preflight`] checks everything that could refuse it, without changing anything, and reserves the target;
+//! [`Roots::begin`] checks again, against the roots of that moment, and opens a temporary; [`Writer::commit`] publishes
+//! the file. No reader ever sees a part of a file, and nothing is replaced that was not to be replaced.
+//!
+//! Contained are callers who choose paths, other users of the system, crashes and full disks; not contained are
+//! processes of our own user, and root.
+//!
+//! # What the program must do
+//!
+//! - Ignore `SIGXFSZ` (Rust programs do not by themselves), or a file size limit ends the program where it should be
+//!   an error of the save ([`SaveError::FileLimit`]).
+//! - Keep one [`Reservations`] for the whole process, and clone it into the settings of every reload.
+//! - Call from threads that may block. For a root of a trusted owner, a thread is started for each save.
+//!
+//! # Rooms
+//!
+//! `name` what paths may be called, `load` what a configuration must pass, `roots` and `trust` the judgement of each
+//! call, `walk` and `place` how a path is followed, `target` the preflight, `job`, `temporary` and `publish` the write,
+//! `owner` acting as another user, `sys` the operating system.
+
+mod error;
+mod job;
+mod load;
+pub mod name;
+mod owner;
+mod place;
+mod protect;
+mod publish;
+mod reserve;
+mod roots;
+mod settings;
+mod sys;
+mod target;
+mod temporary;
+mod trust;
+mod walk;
+mod write;
+
+pub use error::{Reason, SaveError};
+pub use load::RootProblem;
+pub use reserve::Reservations;
+pub use roots::Roots;
+pub use settings::{
+    DEFAULT_MAX_BYTES, DEFAULT_MAX_TOTAL_BYTES, DEFAULT_MIN_FREE_BYTES, Ledger, NoLedger, Settings,
+};
+pub use sys::{FileId, Kind};
+#[doc(hidden)]
+pub use sys::{Call, Hook};
+pub use target::Target;
+pub use write::{Identity, Saved, Writer};

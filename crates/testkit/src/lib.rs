@@ -31,3 +31,16 @@ macro_rules! home {
         $crate::Home::new(env!("CARGO_BIN_EXE_mcpproxy"))
     };
 }
+
+/// The public fixture data, beside the checkout or at `MCPPROXY_SUITES`. Says in one line when it is not there; where CI
+/// runs, that is a failure.
+pub fn suites() -> Option<std::path::PathBuf> {
+    let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|dir| dir.join("shared/suites"));
+    let named = std::env::var_os("MCPPROXY_SUITES").map(std::path::PathBuf::from);
+    let found = named.into_iter().chain(beside).find(|dir| dir.is_dir());
+    assert!(found.is_some() || std::env::var_os("CI").is_none(), "the fixture data is missing: set MCPPROXY_SUITES");
+    if found.is_none() {
+        println!("skipped: the public fixture data is not beside the checkout and MCPPROXY_SUITES is not set");
+    }
+    found
+}

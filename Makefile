@@ -1,0 +1,29 @@
+# Two commands to begin with: `make demo` (the main job) and `make test` (everything that needs Rust alone).
+CARGO ?= cargo
+
+.PHONY: demo test lint fmt test-real bench build
+
+## the main job: a large answer saved by a gateway with a built-in upstream
+demo:
+	$(CARGO) run --quiet --bin mcpproxy -- demo
+
+## everything that needs Rust alone
+test:
+	$(CARGO) test --workspace
+
+## formatting and lints, warnings are errors
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+fmt:
+	$(CARGO) fmt --all
+
+build:
+	$(CARGO) build --release --bin mcpproxy
+
+## real MCP servers and clients; `tests/real/install` installs them
+## The profile of the tests, whose hot crates are optimised: nothing is built twice.
+test-real:
+	$(CARGO) build --bin mcpproxy
+	tests/real/run

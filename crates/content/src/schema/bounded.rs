@@ -1,0 +1,205 @@
+//! Schemas are written by upstreams that may be hostile: here compiling and checking get their bounds.
+//!
+//! A chain of `$ref` can run the stack out, and a few dozen of them that each lead to two others make more work than there is
+//! time. The validator has no bound of its own, so every reference is put behind a keyword of ours that counts visits and
+//! measures the stack. Where the bound is reached the check is given up, by an unwinding that carries no message and that
+//! [`run`] catches.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use jsonschema::{Keyword, ValidationError};
+use serde_json::{Map, Value, json};
+
+/// The keyword of ours. No schema in the world has it.
+pub(super) const KEYWORD: &str = "x-mcpproxy-visit";
+
+/// References followed in one check.
+const MAX_VISITS: u32 = 100_000;
+/// Stack used by one check, in bytes, before a reference is followed no further. The smallest threads have 2 MiB.
+const MAX_STACK: usize = 512 * 1024;
+/// Different patterns in a schema; each may take a quarter of a megabyte when compiled.
+const MAX_PATTERNS: usize = 100;
+/// The `unevaluated` keywords look through references without visiting them. A schema with more of either loses them.
+const MAX_UNEVALUATED: usize = 8;
+
+const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
+const UNEVALUATED: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
+/// Keywords whose value maps names to schemas, so that the names in it are no keywords.
+const MAPS: [&str; 6] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
+
+thread_local! {
+    static VISITS_LEFT: Cell<u32> = const { Cell::new(0) };
+    static STACK_BASE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Carried by the unwinding.
+struct GivenUp;
+
+/// Runs a check on this thread within the bounds; `None` if it was given up, or if the validator panicked.
+pub(super) fn run<T>(check: impl FnOnce() -> T) -> Option<T> {
+    VISITS_LEFT.set(MAX_VISITS);
+    STACK_BASE.set(stack_address());
+    let done = catch_unwind(AssertUnwindSafe(check));
+    VISITS_LEFT.set(0);
+    done.ok()
+}
+
+#[inline(never)]
+fn stack_address() -> usize {
+    let here = 0_u8;
+    std::hint::black_box(&raw const here).addr()
+}
+
+/// The keyword that stands before each reference.
+pub(super) struct Visit;
+
+impl Visit {
+    fn count() {
+        let left = VISITS_LEFT.get();
+        if left == 0 || STACK_BASE.get().abs_diff(stack_address()) > MAX_STACK {
+            resume_unwind(Box::new(GivenUp));
+        }
+        VISITS_LEFT.set(left - 1);
+    }
+}
+
+impl<'i> Keyword<'i> for Visit {
+    fn validate(&self, _: &'i Value) -> Result<(), ValidationError<'i>> {
+        Visit::count();
+        Ok(())
+    }
+
+    fn is_valid(&self, _: &'i Value) -> bool {
+        Visit::count();
+        true
+    }
+}
+
+/// Number of JSON values in `value`, itself included.
+pub(super) fn count_values(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(count_values).sum(),
+        Value::Object(map) => map.values().map(count_values).sum(),
+        _ => 0,
+    }
+}
+
+/// Puts every reference behind our keyword. What the schema says is not changed.
+///
+/// # Errors
+/// What makes the schema one that is not checked against.
+pub(super) fn guard(schema: &mut Value) -> Result<(), String> {
+    let dialect = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
+    // Up to draft 7, what stands beside a `$ref` says nothing.
+    let lone_refs =
+        ["draft-03", "draft-04", "draft-06", "draft-07"].iter().any(|draft| dialect.contains(draft));
+    let mut seen = Seen::default();
+    seen.survey(schema, false)?;
+    if seen.patterns.len() > MAX_PATTERNS {
+        return Err(format!("it has more than {MAX_PATTERNS} different patterns"));
+    }
+    let drop_unevaluated =
+        seen.unevaluated > 0 && (seen.unevaluated > MAX_UNEVALUATED || seen.references > MAX_UNEVALUATED);
+    rewrite(schema, false, lone_refs, drop_unevaluated)
+}
+
+/// What a schema holds.
+#[derive(Default)]
+struct Seen {
+    references: usize,
+    unevaluated: usize,
+    patterns: std::collections::HashSet<String>,
+}
+
+impl Seen {
+    /// Looks at every value that may be a schema. Depth is bounded by the parser.
+    fn survey(&mut self, value: &Value, names_only: bool) -> Result<(), String> {
+        match value {
+            Value::Array(items) => items.iter().try_for_each(|item| self.survey(item, false)),
+            Value::Object(map) if names_only => map.values().try_for_each(|value| self.survey(value, false)),
+            Value::Object(map) => map.iter().try_for_each(|(key, value)| self.member(key, value)),
+            _ => Ok(()),
+        }
+    }
+
+    fn member(&mut self, key: &str, value: &Value) -> Result<(), String> {
+        match (key, value) {
+            ("enum" | "const", _) if holds_reference(value) => {
+                return Err(format!("a reference inside \"{key}\" is not supported"));
+            }
+            ("enum" | "const", _) => return Ok(()),
+            ("pattern", Value::String(pattern)) => {
+                self.patterns.insert(pattern.clone());
+            }
+            ("patternProperties", Value::Object(map)) => self.patterns.extend(map.keys().cloned()),
+            (key, Value::String(_)) if REFERENCES.contains(&key) => self.references += 1,
+            (key, _) if UNEVALUATED.contains(&key) => self.unevaluated += 1,
+            _ => {}
+        }
+        self.survey(value, MAPS.contains(&key))
+    }
+}
+
+/// Such a value is no schema, but a reference elsewhere may make it one that was never guarded.
+fn holds_reference(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(holds_reference),
+        Value::Object(map) => {
+            map.iter().any(|(key, value)| REFERENCES.contains(&key.as_str()) || holds_reference(value))
+        }
+        _ => false,
+    }
+}
+
+fn rewrite(
+    value: &mut Value,
+    names_only: bool,
+    lone_refs: bool,
+    drop_unevaluated: bool,
+) -> Result<(), String> {
+    let map = match value {
+        Value::Array(items) => {
+            return items.iter_mut().try_for_each(|item| rewrite(item, false, lone_refs, drop_unevaluated));
+        }
+        Value::Object(map) => map,
+        _ => return Ok(()),
+    };
+    if !names_only && drop_unevaluated {
+        map.retain(|key, _| !UNEVALUATED.contains(&key.as_str()));
+    }
+    for (key, value) in map.iter_mut() {
+        if names_only || !matches!(key.as_str(), "enum" | "const") {
+            rewrite(value, !names_only && MAPS.contains(&key.as_str()), lone_refs, drop_unevaluated)?;
+        }
+    }
+    if names_only { Ok(()) } else { guard_references(map, lone_refs) }
+}
+
+/// Moves the references of one schema to the end of its `allOf`, where pointers to what is there already stay right. Beside
+/// each stands our keyword too: the validator would else merge what the reference leads to with its neighbours and come to it
+/// before it comes to the keyword in front.
+fn guard_references(map: &mut Map<String, Value>, lone_refs: bool) -> Result<(), String> {
+    let keywords = if lone_refs { REFERENCES.get(..1) } else { REFERENCES.get(..) };
+    let mut guarded = Vec::new();
+    for &keyword in keywords.unwrap_or_default() {
+        if map.get(keyword).is_some_and(Value::is_string)
+            && let Some(target) = map.shift_remove(keyword)
+        {
+            guarded.push(json!({KEYWORD: true}));
+            guarded.push(json!({"allOf": [{keyword: target}], KEYWORD: true}));
+        }
+    }
+    if guarded.is_empty() {
+        return Ok(());
+    }
+    if lone_refs {
+        map.retain(|key, _| matches!(key.as_str(), "definitions" | "$defs" | "$schema"));
+    }
+    match map.entry("allOf").or_insert_with(|| json!([])) {
+        Value::Array(branches) => branches.append(&mut guarded),
+        _ => return Err("\"allOf\" is not an array".to_owned()),
+    }
+    Ok(())
+}

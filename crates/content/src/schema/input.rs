@@ -1,0 +1,166 @@
+//! A tool's input schema, as the upstream listed it, and the check of a call's arguments against it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
+use jsonspan::{Event, Scanner};
+use serde_json::Value;
+
+use super::bounded::{self, Visit, count_values, guard};
+
+/// The largest schema, in bytes, that is compiled.
+pub const MAX_SCHEMA_BYTES: usize = 1 << 20;
+/// The largest arguments, in bytes, that are checked. Larger ones pass.
+pub const MAX_ARGUMENTS_BYTES: usize = 1 << 20;
+
+/// Values of the schema times values of the arguments: a bound for the work where no reference is followed.
+const MAX_WORK: usize = 50_000_000;
+/// Arguments with more values than this have only their first fault named: listing faults takes memory for each.
+const MAX_LISTED_VALUES: usize = 10_000;
+const MAX_PATTERN_BYTES: usize = 256 * 1024;
+const MAX_LINE_BYTES: usize = 500;
+const MAX_LISTED_FAULTS: usize = 20;
+
+/// A compiled input schema.
+///
+/// The check is a help for the agent, not a wall: the upstream checks for itself. So whatever cannot be checked passes: every call
+/// if the schema cannot be compiled (it is not JSON, over 1 MiB, nested over 128 levels, has a pattern that a linear engine does
+/// not know, refers to something that is not in it; nothing is ever fetched), a single call if its arguments are over 1 MiB, too
+/// deep, too costly to check, or fail while holding a number that cannot be represented exactly. `format` is not checked.
+pub struct InputSchema {
+    validator: Option<Validator>,
+    values: usize,
+    problem: Option<String>,
+}
+
+impl InputSchema {
+    /// Compiles a JSON Schema: of the draft it names, else of 2020-12.
+    #[must_use]
+    pub fn compile(raw: &str) -> InputSchema {
+        match compile(raw) {
+            Ok((validator, values)) => InputSchema { validator: Some(validator), values, problem: None },
+            Err(problem) => InputSchema { validator: None, values: 0, problem: Some(one_line([problem])) },
+        }
+    }
+
+    /// Why the schema could not be compiled: one line of at most 500 bytes. It may quote the schema.
+    #[must_use]
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// Checks the arguments of a call: a JSON text, or nothing for none.
+    ///
+    /// # Errors
+    /// One line of at most 500 bytes: every fault with the JSON pointer to the argument, joined by `; `. Values of the arguments
+    /// are not quoted, names of members are. Text that is not JSON is always refused.
+    pub fn check(&self, arguments_raw: &str) -> Result<(), String> {
+        let raw = if arguments_raw.trim_ascii().is_empty() { "{}" } else { arguments_raw };
+        jsonspan::check(raw.as_bytes())
+            .map_err(|error| one_line([format!("the arguments are not valid JSON: {error}")]))?;
+        let Some(validator) = &self.validator else { return Ok(()) };
+        if raw.len() > MAX_ARGUMENTS_BYTES {
+            return Ok(());
+        }
+        // What is JSON and still does not parse is too deep or has a number out of range.
+        let Ok(arguments) = serde_json::from_str::<Value>(raw) else { return Ok(()) };
+        let values = count_values(&arguments);
+        if values.saturating_mul(self.values) > MAX_WORK {
+            return Ok(());
+        }
+        match bounded::run(|| faults(validator, &arguments, values)).flatten() {
+            Some(faults) if !holds_inexact_number(raw) => Err(faults),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Debug for InputSchema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InputSchema").field("problem", &self.problem).finish_non_exhaustive()
+    }
+}
+
+fn compile(raw: &str) -> Result<(Validator, usize), String> {
+    if raw.len() > MAX_SCHEMA_BYTES {
+        return Err(format!("the schema has more than {MAX_SCHEMA_BYTES} bytes"));
+    }
+    let mut schema: Value =
+        serde_json::from_str(raw).map_err(|error| format!("the schema cannot be read: {error}"))?;
+    let values = count_values(&schema);
+    guard(&mut schema).map_err(|problem| format!("the schema cannot be used: {problem}"))?;
+    // A fault inside the validator must cost this schema, not the program.
+    let built = catch_unwind(AssertUnwindSafe(|| build(&schema)));
+    match built {
+        Ok(Ok(validator)) => Ok((validator, values)),
+        Ok(Err(error)) => Err(format!("the schema is not valid: {error}")),
+        Err(_) => Err("the schema cannot be compiled".to_owned()),
+    }
+}
+
+fn build(schema: &Value) -> Result<Validator, ValidationError<'static>> {
+    jsonschema::options()
+        .with_pattern_options(
+            PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES),
+        )
+        .with_keyword(bounded::KEYWORD, |_, _, _| Ok(Box::new(Visit) as Box<dyn for<'i> Keyword<'i>>))
+        .should_validate_formats(false)
+        .offline()
+        .build(schema)
+}
+
+/// The faults in one line; `None` if there are none.
+fn faults(validator: &Validator, arguments: &Value, values: usize) -> Option<String> {
+    if validator.is_valid(arguments) {
+        return None;
+    }
+    if values > MAX_LISTED_VALUES {
+        return validator.validate(arguments).err().map(|error| one_line([describe(&error)]));
+    }
+    Some(one_line(validator.iter_errors(arguments).take(MAX_LISTED_FAULTS).map(|error| describe(&error))))
+}
+
+fn describe(error: &ValidationError<'_>) -> String {
+    let what = match error.kind() {
+        ValidationErrorKind::FalseSchema => "no value is allowed here".to_owned(),
+        _ => error.masked().to_string(),
+    };
+    match error.instance_path().as_str() {
+        "" => what,
+        path => format!("{path}: {what}"),
+    }
+}
+
+/// Joins by `; `, makes one line of it and cuts it at a character boundary.
+fn one_line(parts: impl IntoIterator<Item = String>) -> String {
+    let joined = parts.into_iter().collect::<Vec<_>>().join("; ");
+    let mut line: String = joined.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if line.len() > MAX_LINE_BYTES {
+        line.truncate(line.floor_char_boundary(MAX_LINE_BYTES - '…'.len_utf8()));
+        line.push('…');
+    }
+    line
+}
+
+/// True if some number is not exactly what the parser makes of it, so that a fault found in it may be none.
+fn holds_inexact_number(raw: &str) -> bool {
+    let mut inexact = false;
+    let mut scanner = Scanner::new();
+    let mut sink = |event: Event<'_>| {
+        if let Event::Number(token) = event {
+            inexact |= !token.text().is_some_and(|number| is_exact(&number));
+        }
+    };
+    let scanned = scanner.feed(raw.as_bytes(), &mut sink).and_then(|()| scanner.finish(&mut sink));
+    inexact || scanned.is_err()
+}
+
+/// Integers of 64 bits are exact, and so is every decimal of up to 15 digits for all that a schema can ask.
+fn is_exact(number: &str) -> bool {
+    if number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok() {
+        return true;
+    }
+    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
+    mantissa.bytes().filter(u8::is_ascii_digit).count() <= 15
+}

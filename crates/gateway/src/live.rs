@@ -1,0 +1,97 @@
+//! The configuration of now. One snapshot serves a call; only the write of a save looks at the snapshot of that moment.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use config::Config;
+use outputfile::{Reservations, RootProblem, Roots, Settings};
+
+/// A configuration and what was made of it, replaced as a whole or not at all.
+pub struct Snapshot {
+    /// What the file, the environment and the flags say.
+    pub config: Config,
+    /// The directories that answers may be saved beneath.
+    pub roots: Roots,
+    /// Entries of `mcpServers` by name.
+    servers: HashMap<String, usize>,
+}
+
+impl Snapshot {
+    /// Opens the roots of a configuration.
+    ///
+    /// # Errors
+    /// Every root that breaks a rule, with the fix.
+    pub fn of(
+        config: Config,
+        config_file: &Path,
+        reservations: &Reservations,
+    ) -> Result<Self, Vec<RootProblem>> {
+        let output = &config.output;
+        let roots = Roots::open(Settings {
+            roots: output.roots.clone(),
+            trusted_directories: output.trusted_directories.clone(),
+            trusted_owners: output.trusted_owners.clone(),
+            allow_hidden: output.allow_hidden,
+            file_mode: output.file_mode,
+            max_bytes: output.max_bytes,
+            min_free_bytes: output.min_free_bytes,
+            max_total_bytes: output.max_total_bytes,
+            config_dir: config_file.parent().map(Path::to_owned),
+            data_dir: Some(config.data_dir.clone()),
+            log_dir: Some(config.log_dir.clone()),
+            own_paths: vec![config_file.to_owned()],
+            reservations: reservations.clone(),
+            ..Settings::default()
+        })?;
+        let servers = config.servers.iter().enumerate().map(|(i, s)| (s.name.clone(), i)).collect();
+        Ok(Self { config, roots, servers })
+    }
+
+    /// The entry of a server.
+    pub fn server(&self, name: &str) -> Option<&config::Server> {
+        self.servers.get(name).and_then(|i| self.config.servers.get(*i))
+    }
+
+    /// A path as we see it, for one as the agent sees it.
+    pub fn inside(&self, path: &str) -> String {
+        self.mapped(path, |pair| (&pair.1, &pair.0))
+    }
+
+    /// A path as the agent sees it, for one as we see it.
+    pub fn outside(&self, path: &str) -> String {
+        self.mapped(path, |pair| (&pair.0, &pair.1))
+    }
+
+    fn mapped(&self, path: &str, way: impl Fn(&(PathBuf, PathBuf)) -> (&PathBuf, &PathBuf)) -> String {
+        // The longest prefix wins, so that a directory inside a mapped one can be mapped elsewhere.
+        let best = self
+            .config
+            .output
+            .path_map
+            .iter()
+            .map(way)
+            .filter_map(|(from, to)| {
+                let from = from.to_str()?.trim_end_matches('/');
+                let rest = path.strip_prefix(from).filter(|r| r.is_empty() || r.starts_with('/'))?;
+                Some((from.len(), format!("{}{rest}", to.to_str()?.trim_end_matches('/'))))
+            })
+            .max_by_key(|(length, _)| *length);
+        best.map_or_else(|| path.to_owned(), |(_, mapped)| mapped)
+    }
+}
+
+/// The place where the snapshot of now is found.
+pub struct Live(RwLock<Arc<Snapshot>>);
+
+impl Live {
+    /// Begins with this one.
+    pub fn new(snapshot: Snapshot) -> Self {
+        Self(RwLock::new(Arc::new(snapshot)))
+    }
+
+    /// The snapshot of now.
+    pub fn now(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,526 @@
+//! The arguments of a `call_tool_*` call: one table of our parameters, and the parse that leaves no doubt behind.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use content::Format;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use store::Reason;
+
+use crate::refusal::Refusal;
+
+/// One parameter of the three `call_tool_*` tools.
+pub struct Parameter {
+    /// Its key at the top level of the call.
+    pub name: &'static str,
+    /// Its JSON type in the menu; empty for one that is understood but not shown.
+    pub kind: &'static str,
+    /// The values it may have, where they are few.
+    pub values: &'static [&'static str],
+    /// What the menu says about it. `save_to_file` gets the roots of now added.
+    pub about: &'static str,
+}
+
+/// Every key that is ours at the top level of a call. The menu is made from this table and the parse knows no other
+/// key, so that a parameter cannot be added without being kept from the upstream.
+pub const PARAMETERS: [Parameter; 9] = [
+    Parameter {
+        name: "name",
+        kind: "string",
+        values: &[],
+        about: "Tool to call, as 'server:tool' from retrieve_tools.",
+    },
+    Parameter { name: "args", kind: "object", values: &[], about: "Arguments for the tool, as a JSON object." },
+    Parameter {
+        name: "args_json",
+        kind: "string",
+        values: &[],
+        about: "Arguments as JSON text, for clients that cannot send an object; 'args' is preferred.",
+    },
+    Parameter {
+        name: "intent_data_sensitivity",
+        kind: "string",
+        values: &[],
+        about: "Sensitivity of the data: public, internal, private or unknown.",
+    },
+    Parameter {
+        name: "intent_reason",
+        kind: "string",
+        values: &[],
+        about: "Why the tool is called, at most 1000 bytes; kept in the record.",
+    },
+    Parameter { name: "save_to_file", kind: "string", values: &[], about: "" },
+    Parameter {
+        name: "save_format",
+        kind: "string",
+        values: &["text", "json", "binary"],
+        about: "What is written: text (default: the text blocks), json (the whole result object) or binary (the one \
+                image, audio or blob block, decoded).",
+    },
+    Parameter {
+        name: "save_overwrite",
+        kind: "boolean",
+        values: &[],
+        about: "Replace an existing regular file. Default false.",
+    },
+    Parameter { name: "intent", kind: "", values: &[], about: "" },
+];
+
+/// Longest reason that is kept, in bytes.
+const MAX_REASON: usize = 1000;
+const SENSITIVITIES: [&str; 4] = ["public", "internal", "private", "unknown"];
+const SAVE_KEYS: [&str; 3] = ["save_to_file", "save_format", "save_overwrite"];
+
+/// A well-formed call.
+#[derive(Debug)]
+pub struct Request {
+    /// The server's name in the configuration.
+    pub server: String,
+    /// The tool's name at that server.
+    pub tool: String,
+    /// The tool's arguments: one JSON object on one line, values byte for byte as they were sent.
+    pub arguments: Bytes,
+    /// The wish to save, if there is one.
+    pub save: Option<Save>,
+    /// What the agent said about the data.
+    pub sensitivity: Option<String>,
+    /// Why the agent says it calls.
+    pub reason: Option<String>,
+}
+
+/// A wish to save the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Save {
+    /// `save_to_file` as it was given.
+    pub path: String,
+    /// `save_format`.
+    pub format: Format,
+    /// `save_overwrite`.
+    pub overwrite: bool,
+}
+
+impl Request {
+    /// Reads the raw `arguments` of the MCP call. An empty text and JSON `null` count as an empty object.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, in the order name, intent, arguments, save.
+    pub fn parse(raw: &[u8]) -> Result<Self, Refusal> {
+        let members = top_level(raw)?;
+        let mut ours: [Option<&RawValue>; PARAMETERS.len()] = [None; PARAMETERS.len()];
+        let mut theirs: Vec<(&RawKey<'_>, &RawValue)> = Vec::new();
+        for (key, value) in &members {
+            match PARAMETERS.iter().position(|p| p.name == key.0.as_ref()) {
+                Some(i) if p_is_ours(i, value) => ours[i] = Some(value).filter(|v| v.get() != "null"),
+                _ => theirs.push((key, value)),
+            }
+        }
+        let given = |name: &str| PARAMETERS.iter().position(|p| p.name == name).and_then(|i| ours[i]);
+
+        let (server, tool) = tool_id(given("name"))?;
+        let (sensitivity, reason) =
+            intent(given("intent_data_sensitivity"), given("intent_reason"), given("intent"))?;
+        let arguments = arguments(given("args"), given("args_json"), &theirs)?;
+        let save = save(given("save_to_file"), given("save_format"), given("save_overwrite"))?;
+        Ok(Self { server, tool, arguments, save, sensitivity, reason })
+    }
+
+    /// Refuses save arguments that were put inside the tool's own arguments, unless the tool declares such a parameter.
+    ///
+    /// # Errors
+    /// Names the argument and where it belongs.
+    pub fn refuse_misplaced_save(&self, declares: impl Fn(&str) -> bool) -> Result<(), Refusal> {
+        let members = top_level(&self.arguments)?;
+        for key in SAVE_KEYS {
+            if members.iter().any(|(k, _)| k.0 == key) && !declares(key) {
+                return Err(Refusal::save(
+                    Reason::SaveArguments,
+                    format!(
+                        "{key} stands inside the tool's own arguments and '{}:{}' has no such parameter; \
+                         put save_to_file beside args, not inside",
+                        self.server, self.tool
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `intent` is ours only when it looks like one: an object that holds nothing but intent members.
+fn p_is_ours(index: usize, value: &RawValue) -> bool {
+    if PARAMETERS[index].name != "intent" {
+        return true;
+    }
+    let known = ["operation_type", "data_sensitivity", "reason"];
+    serde_json::from_str::<Members<'_>>(value.get())
+        .is_ok_and(|m| !m.0.is_empty() && m.0.iter().all(|(k, _)| known.contains(&k.0.as_ref())))
+}
+
+fn tool_id(name: Option<&RawValue>) -> Result<(String, String), Refusal> {
+    let name = name
+        .and_then(text)
+        .ok_or_else(|| Refusal::invalid("Missing required parameter 'name': give it as 'server:tool'"))?;
+    let wrong = |what: &str| Refusal::invalid(format!("Invalid tool name format: {}{what}", shown(name.trim())));
+    let (server, tool) = name.split_once(':').ok_or_else(|| wrong(" (expected server:tool)"))?;
+    let (server, tool) = (server.trim(), tool.trim());
+    if server.is_empty() || tool.is_empty() {
+        return Err(wrong(""));
+    }
+    Ok((server.to_owned(), tool.to_owned()))
+}
+
+fn intent(
+    sensitivity: Option<&RawValue>,
+    reason: Option<&RawValue>,
+    nested: Option<&RawValue>,
+) -> Result<(Option<String>, Option<String>), Refusal> {
+    let refuse = |text: String| Refusal::blocked(Reason::IntentInvalid, text);
+    let flat = |value: Option<&RawValue>, name: &str| match value {
+        None => Ok(None),
+        Some(v) => text(v)
+            .map(|t| Some(t.into_owned()).filter(|t| !t.is_empty()))
+            .ok_or_else(|| refuse(format!("Invalid intent parameter: {name} must be a string"))),
+    };
+    let (mut sensitivity, mut reason) =
+        (flat(sensitivity, "intent_data_sensitivity")?, flat(reason, "intent_reason")?);
+    if sensitivity.is_none() && reason.is_none()
+        && let Some(members) = nested.and_then(|n| serde_json::from_str::<Members<'_>>(n.get()).ok())
+    {
+        for (key, value) in members.0 {
+            match key.0.as_ref() {
+                "data_sensitivity" => sensitivity = flat(Some(value), "intent.data_sensitivity")?,
+                "reason" => reason = flat(Some(value), "intent.reason")?,
+                _ => {}
+            }
+        }
+    }
+    let rejected = |text: String| Refusal::blocked(Reason::IntentRejected, text);
+    if let Some(s) = &sensitivity
+        && !SENSITIVITIES.contains(&s.as_str())
+    {
+        return Err(rejected(format!(
+            "Invalid intent.data_sensitivity '{}': must be public, internal, private, or unknown",
+            shown(s)
+        )));
+    }
+    if reason.as_ref().is_some_and(|r| r.len() > MAX_REASON) {
+        return Err(rejected(format!("intent.reason exceeds maximum length of {MAX_REASON} characters")));
+    }
+    Ok((sensitivity, reason))
+}
+
+/// `args_json` when it contributes a key, else `args`, else every key at the top level that is not ours.
+fn arguments(
+    args: Option<&RawValue>,
+    args_json: Option<&RawValue>,
+    theirs: &[(&RawKey<'_>, &RawValue)],
+) -> Result<Bytes, Refusal> {
+    let from_json = match args_json {
+        None => None,
+        Some(value) => {
+            let inner = text(value)
+                .ok_or_else(|| Refusal::arguments("Invalid args_json format: it must be a string of JSON"))?;
+            object_text(&inner, "Invalid args_json format")?
+        }
+    };
+    let from_args = match args {
+        None => None,
+        Some(value) if value.get().starts_with('"') => {
+            let inner = text(value).unwrap_or_default();
+            object_text(&inner, "Invalid args: a string is taken only if it is the JSON text of an object")?
+        }
+        Some(value) => object_text(value.get(), "Invalid args: it must be a JSON object")?,
+    };
+    if let Some(arguments) = from_json.or(from_args) {
+        return Ok(arguments);
+    }
+    let mut flat = String::from("{");
+    for (i, (key, value)) in theirs.iter().enumerate() {
+        if i > 0 {
+            flat.push(',');
+        }
+        let key = serde_json::to_string(&key.0).map_err(|e| Refusal::arguments(e.to_string()))?;
+        flat.push_str(&key);
+        flat.push(':');
+        flat.push_str(value.get());
+    }
+    flat.push('}');
+    Ok(one_line(flat))
+}
+
+/// The text of a JSON object; `None` when it is empty or `null`, and so contributes nothing.
+fn object_text(json: &str, wrong: &str) -> Result<Option<Bytes>, Refusal> {
+    let value: &RawValue = match json.trim() {
+        "" => return Ok(None),
+        trimmed => serde_json::from_str(trimmed).map_err(|e| Refusal::arguments(format!("{wrong}: {e}")))?,
+    };
+    if value.get() == "null" {
+        return Ok(None);
+    }
+    let members: Members<'_> = serde_json::from_str(value.get())
+        .map_err(|_| Refusal::arguments(format!("{wrong}, and this is {}", kind_of(value.get()))))?;
+    Ok((!members.0.is_empty()).then(|| one_line(value.get().to_owned())))
+}
+
+fn save(
+    path: Option<&RawValue>,
+    format: Option<&RawValue>,
+    overwrite: Option<&RawValue>,
+) -> Result<Option<Save>, Refusal> {
+    let refuse = |text: String| Refusal::save(Reason::SaveArguments, text);
+    let typed = |name: &str, must: &str, got: &RawValue| {
+        refuse(format!("parameter {name} must be {must}, and this is {}", kind_of(got.get())))
+    };
+    let path = path
+        .map(|v| text(v).map(Cow::into_owned).ok_or_else(|| typed("save_to_file", "a string", v)))
+        .transpose()?;
+    let format = match format {
+        None => None,
+        Some(v) => Some(match text(v).ok_or_else(|| typed("save_format", "a string", v))?.as_ref() {
+            "text" => Format::Text,
+            "json" => Format::Json,
+            "binary" => Format::Binary,
+            other => {
+                return Err(refuse(format!(
+                    "invalid save_format \"{}\": it must be \"text\", \"json\" or \"binary\"",
+                    shown(other)
+                )));
+            }
+        }),
+    };
+    let overwrite = match overwrite.map(|v| (v, v.get())) {
+        None => None,
+        Some((_, "true")) => Some(true),
+        Some((_, "false")) => Some(false),
+        Some((v, _)) => return Err(typed("save_overwrite", "true or false", v)),
+    };
+    match path {
+        None if format.is_some() || overwrite.is_some() => {
+            Err(refuse("save_format and save_overwrite mean something only with save_to_file; add it".into()))
+        }
+        None => Ok(None),
+        Some(path) if path.trim().is_empty() => {
+            Err(refuse("parameter save_to_file is empty: give the absolute path of the file to make".into()))
+        }
+        Some(path) => Ok(Some(Save {
+            path,
+            format: format.unwrap_or(Format::Text),
+            overwrite: overwrite.unwrap_or(false),
+        })),
+    }
+}
+
+fn top_level(raw: &[u8]) -> Result<Vec<(RawKey<'_>, &RawValue)>, Refusal> {
+    let text = std::str::from_utf8(raw).map_err(|_| Refusal::invalid("The call's arguments are not UTF-8"))?;
+    if matches!(text.trim(), "" | "null") {
+        return Ok(Vec::new());
+    }
+    serde_json::from_str::<Members<'_>>(text).map(|m| m.0).map_err(|e| {
+        Refusal::invalid(if e.is_data() {
+            format!("The call's arguments must be a JSON object, and this is {}", kind_of(text.trim()))
+        } else {
+            format!("The call's arguments are not valid JSON: {e}")
+        })
+    })
+}
+
+/// A raw line break is white space in JSON, but ends a message on a stdio connection.
+fn one_line(mut json: String) -> Bytes {
+    if json.bytes().any(|b| b == b'\n' || b == b'\r') {
+        json = json.replace(['\n', '\r'], " ");
+    }
+    Bytes::from(json)
+}
+
+fn text(value: &RawValue) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<RawKey<'_>>(value.get()).ok().map(|k| k.0)
+}
+
+fn kind_of(json: &str) -> &'static str {
+    match json.as_bytes().first() {
+        Some(b'{') => "an object",
+        Some(b'[') => "an array",
+        Some(b'"') => "a string",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'n') => "null",
+        _ => "a number",
+    }
+}
+
+/// A piece of what was sent, short and without control characters, for an error text.
+fn shown(text: &str) -> String {
+    text.chars().take(80).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// A JSON object as a list of members, values untouched. A key that comes twice stands twice.
+struct Members<'a>(Vec<(RawKey<'a>, &'a RawValue)>);
+
+/// A string, borrowed where it holds no escape.
+#[derive(serde::Deserialize)]
+struct RawKey<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de: 'a, 'a> serde::Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Members<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(key) = map.next_key::<RawKey<'de>>()? {
+                    members.push((key, map.next_value::<&'de RawValue>()?));
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<Request, Refusal> {
+        Request::parse(json.as_bytes())
+    }
+
+    fn sent(json: &str) -> String {
+        String::from_utf8(parse(json).unwrap().arguments.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn the_name_is_split_at_the_first_colon_and_trimmed() {
+        let request = parse(r#"{"name":" s : a:b "}"#).unwrap();
+        assert_eq!((request.server.as_str(), request.tool.as_str()), ("s", "a:b"));
+        for wrong in [r"{}", r#"{"name":5}"#, r#"{"name":"echo"}"#, r#"{"name":"s:"}"#, r#"{"name":":t"}"#] {
+            assert_eq!(parse(wrong).unwrap_err().reason, Reason::InvalidRequest, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn no_arguments_reach_the_tool_as_an_empty_object() {
+        for json in [
+            r#"{"name":"s:t"}"#,
+            r#"{"name":"s:t","args":null}"#,
+            r#"{"name":"s:t","args":{}}"#,
+            r#"{"name":"s:t","args_json":""}"#,
+            r#"{"name":"s:t","args_json":"null"}"#,
+        ] {
+            assert_eq!(sent(json), "{}", "{json}");
+        }
+    }
+
+    #[test]
+    fn arguments_of_another_kind_are_refused() {
+        for json in [
+            r#"{"name":"s:t","args":[]}"#,
+            r#"{"name":"s:t","args":"x"}"#,
+            r#"{"name":"s:t","args":"[1]"}"#,
+            r#"{"name":"s:t","args":5}"#,
+            r#"{"name":"s:t","args_json":"{"}"#,
+            r#"{"name":"s:t","args_json":"[]"}"#,
+            r#"{"name":"s:t","args_json":{}}"#,
+        ] {
+            assert_eq!(parse(json).unwrap_err().reason, Reason::InvalidArguments, "{json}");
+        }
+    }
+
+    #[test]
+    fn args_json_wins_only_if_it_holds_a_key() {
+        assert_eq!(sent(r#"{"name":"s:t","args":{"m":"a"},"args_json":"{\"m\":\"b\"}"}"#), r#"{"m":"b"}"#);
+        assert_eq!(sent(r#"{"name":"s:t","args":{"m":"a"},"args_json":"{}"}"#), r#"{"m":"a"}"#);
+    }
+
+    #[test]
+    fn values_pass_byte_for_byte_on_one_line() {
+        let json = "{\"name\":\"s:t\",\"args\":{\n \"z\":1e45,\"a\":-0,\"n\":725653563933458432,\"s\":\"\\u00e9\\ud800\",\"z\":1\r\n}}";
+        assert_eq!(sent(json), "{  \"z\":1e45,\"a\":-0,\"n\":725653563933458432,\"s\":\"\\u00e9\\ud800\",\"z\":1  }");
+        assert_eq!(
+            sent(r#"{"name":"s:t","args":"{\"id\":725653563933458432}"}"#),
+            r#"{"id":725653563933458432}"#
+        );
+    }
+
+    #[test]
+    fn flattened_arguments_leave_our_keys_behind() {
+        let request = parse(
+            r#"{"name":"s:t","id":5,"intent_reason":"r","save_to_file":"/r/x","save_format":"json","save_overwrite":true}"#,
+        )
+        .unwrap();
+        assert_eq!(request.arguments, r#"{"id":5}"#);
+        assert_eq!(
+            request.save,
+            Some(Save { path: "/r/x".into(), format: Format::Json, overwrite: true })
+        );
+        for parameter in &PARAMETERS[1..8] {
+            let json = format!(r#"{{"name":"s:t","{}":null,"k":1}}"#, parameter.name);
+            assert_eq!(sent(&json), r#"{"k":1}"#, "{}", parameter.name);
+        }
+    }
+
+    #[test]
+    fn an_intent_object_is_ours_only_if_it_looks_like_one() {
+        let request = parse(r#"{"name":"s:t","intent":{"data_sensitivity":"public","reason":"why"},"k":1}"#).unwrap();
+        assert_eq!(request.sensitivity.as_deref(), Some("public"));
+        assert_eq!(request.reason.as_deref(), Some("why"));
+        assert_eq!(request.arguments, r#"{"k":1}"#);
+        assert_eq!(sent(r#"{"name":"s:t","intent":{"goal":"x"}}"#), r#"{"intent":{"goal":"x"}}"#);
+    }
+
+    #[test]
+    fn intent_values_are_checked() {
+        let wrong = parse(r#"{"name":"s:t","intent_data_sensitivity":"Public"}"#).unwrap_err();
+        assert!(wrong.text().contains("Invalid intent.data_sensitivity 'Public'"), "{}", wrong.text());
+        let long = format!(r#"{{"name":"s:t","intent_reason":"{}"}}"#, "x".repeat(1001));
+        assert_eq!(parse(&long).unwrap_err().reason, Reason::IntentRejected);
+        let fits = format!(r#"{{"name":"s:t","intent_reason":"{}"}}"#, "x".repeat(1000));
+        assert!(parse(&fits).is_ok());
+    }
+
+    #[test]
+    fn save_arguments_are_checked_one_by_one() {
+        for (json, named) in [
+            (r#""save_to_file":5"#, "save_to_file"),
+            (r#""save_to_file":true"#, "save_to_file"),
+            (r#""save_to_file":["x"]"#, "save_to_file"),
+            (r#""save_to_file":{}"#, "save_to_file"),
+            (r#""save_to_file":"""#, "save_to_file"),
+            (r#""save_to_file":"   ""#, "save_to_file"),
+            (r#""save_to_file":"/r/x","save_format":"yaml""#, "save_format"),
+            (r#""save_to_file":"/r/x","save_format":"JSON""#, "save_format"),
+            (r#""save_to_file":"/r/x","save_format":"""#, "save_format"),
+            (r#""save_to_file":"/r/x","save_format":1"#, "save_format"),
+            (r#""save_to_file":"/r/x","save_overwrite":"true""#, "save_overwrite"),
+            (r#""save_to_file":"/r/x","save_overwrite":1"#, "save_overwrite"),
+            (r#""save_format":"text""#, "save_to_file"),
+            (r#""save_overwrite":false"#, "save_to_file"),
+        ] {
+            let refusal = parse(&format!(r#"{{"name":"s:t",{json}}}"#)).unwrap_err();
+            assert_eq!(refusal.reason, Reason::SaveArguments, "{json}");
+            assert!(refusal.text().starts_with("save_to_file: ") && refusal.text().contains(named), "{json}");
+        }
+        let nulls = parse(r#"{"name":"s:t","save_to_file":null,"save_format":null,"save_overwrite":null}"#).unwrap();
+        assert_eq!(nulls.save, None);
+    }
+
+    #[test]
+    fn save_keys_inside_args_are_refused_unless_the_tool_has_them() {
+        let request = parse(r#"{"name":"s:t","args":{"save_to_file":"/r/x"}}"#).unwrap();
+        let refusal = request.refuse_misplaced_save(|_| false).unwrap_err();
+        assert!(refusal.text().contains("put save_to_file beside args"), "{}", refusal.text());
+        assert!(request.refuse_misplaced_save(|key| key == "save_to_file").is_ok());
+    }
+
+    #[test]
+    fn arguments_that_are_no_object_are_a_refusal_and_no_panic() {
+        for json in ["[]", "\"x\"", "5", "{", "\u{feff}{}", "{\"a\":1}x"] {
+            assert_eq!(parse(json).unwrap_err().reason, Reason::InvalidRequest, "{json}");
+        }
+        assert_eq!(parse("null").unwrap_err().reason, Reason::InvalidRequest);
+    }
+}

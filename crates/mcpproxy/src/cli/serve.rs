@@ -1,0 +1,257 @@
+//! `serve`: the gateway runs until it is told to end.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use config::Config;
+use gateway::mcp::{Limits, Server};
+use gateway::records::Source;
+use gateway::{Gateway, OpenProblem, PrincipalKind, Setup};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::setup::{self, Configured, exit};
+use super::{Common, output};
+use crate::daemon::apikey::{self, ApiKey};
+use crate::daemon::datadir::DataDir;
+use crate::daemon::lock::Lock;
+use crate::daemon::runfile::{Published, RunFile};
+use crate::daemon::socket::SocketFile;
+use crate::serve::caller::Witness;
+use crate::serve::guard::{Guard, Rules, TrustedHosts};
+use crate::serve::listen::{self, Doors};
+use crate::serve::mcp::{Agent, Surface};
+use crate::serve::rest::Shared;
+use crate::serve::router::router;
+
+/// Servers that have neither connected nor failed after this long do not hold up readiness any longer.
+const SETTLE: Duration = Duration::from_secs(10);
+
+/// Flags of `serve`.
+#[derive(Args)]
+pub struct Flags {
+    /// Address to listen on, as HOST:PORT [default: 127.0.0.1:8080]
+    #[arg(short = 'l', long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// Serve one agent on standard input and output instead of listening on a port
+    #[arg(long)]
+    stdio: bool,
+    /// Ask every caller of /mcp for the API key, also on loopback
+    #[arg(long)]
+    require_mcp_auth: bool,
+    /// Only tools that say they only read may be called
+    #[arg(long)]
+    read_only: bool,
+}
+
+/// Runs the command.
+pub fn run(common: &Common, flags: Flags) -> u8 {
+    let stdio = flags.stdio;
+    let configured = setup::configuration(common, |overrides| {
+        overrides.listen = flags.listen;
+        overrides.require_mcp_auth = flags.require_mcp_auth;
+        overrides.read_only = flags.read_only;
+    });
+    let configured = match configured {
+        Ok(configured) => configured,
+        Err(code) => return code,
+    };
+    setup::log(configured.config());
+    notices(&configured);
+    let served = async {
+        let end = CancellationToken::new();
+        end_on_signals(end.clone());
+        let house = House::open(configured.loaded.config, &configured.sources.path, stdio).await?;
+        house.live(end, stdio).await;
+        Ok(exit::OK)
+    };
+    setup::block_on(served).and_then(|code| code).unwrap_or_else(|code| code)
+}
+
+fn notices(configured: &Configured) {
+    for warning in &configured.loaded.warnings {
+        tracing::warn!("configuration: {warning}");
+    }
+    if configured.loaded.first_run {
+        tracing::warn!(
+            "there is no configuration file at {}: running with defaults and no servers",
+            configured.sources.path.display()
+        );
+    }
+    if let Some(file) = config::ignored_file_in_cwd(&configured.sources.path) {
+        tracing::warn!("{} is not read: a file in the current directory never is; name it with --config", file.display());
+    }
+}
+
+/// Ends on SIGTERM or SIGINT; a second one ends at once.
+fn end_on_signals(end: CancellationToken) {
+    tokio::spawn(async move {
+        let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+            return;
+        };
+        loop {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            }
+            if end.is_cancelled() {
+                tracing::warn!("told to end twice: ending at once");
+                // The watcher ends the upstream processes, and the open records are closed at the next start.
+                end_now();
+            }
+            tracing::info!("ending; once more ends at once");
+            end.cancel();
+        }
+    });
+}
+
+#[expect(clippy::disallowed_methods, reason = "a person asked twice; nothing may hold this up")]
+fn end_now() -> ! {
+    std::process::exit(i32::from(exit::GENERAL))
+}
+
+/// Everything that a running gateway holds, in the order in which it is let go.
+pub struct House {
+    /// The gateway.
+    pub gateway: Arc<Gateway>,
+    /// The key of the API.
+    pub key: ApiKey,
+    /// Where it listens.
+    pub listen: Option<SocketAddr>,
+    mcp: Server<Surface>,
+    doors: Doors,
+    guard: Guard,
+    shared: Arc<Shared>,
+    _published: Published,
+    _socket: Option<SocketFile>,
+    _lock: Lock,
+}
+
+impl House {
+    /// Takes the data directory, binds the doors and opens the gateway.
+    ///
+    /// # Errors
+    /// The exit code, after the reason was told.
+    pub async fn open(config: Config, config_file: &Path, stdio: bool) -> Result<Self, u8> {
+        let dir = DataDir::open(&config.data_dir).map_err(|e| fail(&e, e.exit_code()))?;
+        let lock = Lock::take(&dir).map_err(|e| fail(&e, e.exit_code()))?;
+        let key = api_key(&config, &dir)?;
+        let mut doors = Doors::default();
+        let mut listen = None;
+        if !stdio {
+            let door = listen::bind(&config.listen.host, config.listen.port, config.require_mcp_auth);
+            let door = door.await.map_err(|e| fail(&e, e.exit_code()))?;
+            listen = door.local_addr().ok();
+            doors.tcp.push(door);
+        }
+        let socket = if config.enable_socket { Some(bind_socket(&dir, &lock, &mut doors)?) } else { None };
+        let rules = Rules {
+            key: key.clone(),
+            trusted_hosts: TrustedHosts::parse(&config.trusted_hosts),
+            require_mcp_auth: config.require_mcp_auth,
+        };
+        let require_mcp_auth = config.require_mcp_auth;
+        let gateway = open_gateway(config, config_file, false)?;
+        let shared = Arc::new(Shared {
+            gateway: gateway.clone(),
+            settled: AtomicBool::new(false),
+            listen,
+            socket: socket.as_ref().map(|s| s.path().to_owned()),
+            config_file: config_file.to_owned(),
+            require_mcp_auth,
+        });
+        let run = RunFile {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            listen,
+            socket: shared.socket.clone(),
+            started: u64::try_from(gateway.started_ms()).unwrap_or(0),
+        };
+        let published = run.publish(&dir, &lock).map_err(|e| fail(&format!("run.json cannot be written: {e}"), 1))?;
+        Ok(Self {
+            mcp: Server::new(Arc::new(Surface::new(gateway.clone())), Limits::default()),
+            gateway,
+            key,
+            listen,
+            doors,
+            guard: Guard::new(rules),
+            shared,
+            _published: published,
+            _socket: socket,
+            _lock: lock,
+        })
+    }
+
+    /// Serves until `end` fires (or, over stdio, the agent goes), then lets everything go.
+    pub async fn live(self, end: CancellationToken, stdio: bool) {
+        let (gateway, shared) = (self.gateway.clone(), self.shared.clone());
+        tokio::spawn(async move {
+            gateway.settled(SETTLE).await;
+            shared.settled.store(true, Ordering::Release);
+        });
+        if let Some(address) = self.listen {
+            tracing::info!("listening on http://{address}/mcp");
+        }
+        let routes = router(self.guard.clone(), self.mcp.clone(), self.shared.clone());
+        let doors = tokio::spawn(listen::serve(
+            self.doors,
+            routes,
+            Arc::new(Witness::new()),
+            listen::Limits::default(),
+            end.clone(),
+        ));
+        if stdio {
+            let agent = Agent::new(PrincipalKind::Stdio, Source::Mcp);
+            self.mcp.stdio(tokio::io::stdin(), tokio::io::stdout(), agent, end.clone()).await;
+            end.cancel();
+        }
+        let _ = doors.await;
+        self.gateway.close().await;
+    }
+}
+
+fn bind_socket(dir: &DataDir, lock: &Lock, doors: &mut Doors) -> Result<SocketFile, u8> {
+    let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|p| p.is_absolute());
+    let bound = SocketFile::bind(dir, runtime_dir.as_deref(), lock);
+    let (listener, file) = bound.map_err(|e| fail(&e, e.exit_code()))?;
+    doors.unix = Some(tokio::net::UnixListener::from_std(listener).map_err(|e| fail(&e, exit::GENERAL))?);
+    Ok(file)
+}
+
+fn api_key(config: &Config, dir: &DataDir) -> Result<ApiKey, u8> {
+    let variable = std::env::var(apikey::VARIABLE).ok();
+    let configured = config.api_key.as_ref().map(|secret| secret.expose().to_owned());
+    ApiKey::find_or_make(variable.as_deref(), configured.as_deref(), dir).map_err(|e| fail(&e, e.exit_code()))
+}
+
+/// Opens the gateway of a configuration whose data directory is ours and locked.
+///
+/// # Errors
+/// The exit code, after the reason was told.
+pub fn open_gateway(config: Config, config_file: &Path, lazy: bool) -> Result<Arc<Gateway>, u8> {
+    if let Err(error) = std::fs::create_dir_all(&config.log_dir) {
+        return Err(fail(&format!("the log directory {} cannot be made: {error}", config.log_dir.display()), 1));
+    }
+    let watcher = setup::watcher().map_err(|e| fail(&e, exit::GENERAL))?;
+    let setup = Setup { config, config_file: config_file.to_owned(), version: env!("CARGO_PKG_VERSION"), watcher, lazy };
+    let (gateway, report) = Gateway::open(setup).map_err(|problem| match &problem {
+        OpenProblem::Roots(_) => {
+            output::tell("The configuration is not in order:");
+            fail(&problem, exit::CONFIG)
+        }
+        _ => fail(&problem, exit::GENERAL),
+    })?;
+    for line in report.lines() {
+        tracing::warn!("{line}");
+    }
+    Ok(gateway)
+}
+
+fn fail(error: &impl std::fmt::Display, code: u8) -> u8 {
+    output::tell(&format!("Error: {}", output::shown(&error.to_string())));
+    code
+}

@@ -1,0 +1,97 @@
+//! What every command begins with: the configuration, the log, the runtime and the exit codes.
+
+use std::io::IsTerminal;
+
+use config::{Config, Loaded, Overrides, Problem, Sources, Variables};
+
+use super::Common;
+use super::output;
+
+/// Exit codes.
+pub mod exit {
+    /// Done.
+    pub const OK: u8 = 0;
+    /// It did not work.
+    pub const GENERAL: u8 = 1;
+    /// The port is taken.
+    pub const PORT: u8 = 2;
+    /// The configuration is not in order.
+    pub const CONFIG: u8 = 4;
+}
+
+/// Where the configuration comes from, and what it says.
+pub struct Configured {
+    /// Where it comes from.
+    pub sources: Sources,
+    /// What it says.
+    pub loaded: Loaded,
+}
+
+impl Configured {
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.loaded.config
+    }
+}
+
+/// Reads the configuration, or tells every problem.
+///
+/// # Errors
+/// The exit code, after the problems were told.
+pub fn configuration(common: &Common, more: impl FnOnce(&mut Overrides)) -> Result<Configured, u8> {
+    let mut overrides = Overrides {
+        config: common.config.clone(),
+        data_dir: common.data_dir.clone(),
+        config_owner: common.config_owner.clone(),
+        log_level: common.log_level.clone(),
+        ..Overrides::default()
+    };
+    more(&mut overrides);
+    let variables: Variables = std::env::vars_os()
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .collect();
+    let sources = Sources::new(overrides, variables).map_err(|problem| tell_problems(&[problem]))?;
+    let loaded = config::load(&sources).map_err(|problems| tell_problems(&problems))?;
+    Ok(Configured { sources, loaded })
+}
+
+/// Tells problems of the configuration.
+pub fn tell_problems(problems: &[Problem]) -> u8 {
+    output::tell("The configuration is not in order:");
+    for problem in problems {
+        output::tell(&format!("  {}", output::shown(&problem.to_string())));
+    }
+    exit::CONFIG
+}
+
+/// Logs to standard error, with colours on a terminal only.
+pub fn log(config: &Config) {
+    let level = config.logging.level.as_str();
+    let filter = format!("warn,mcpproxy={level},gateway={level},upstream={level},wire={level},store={level},outputfile={level}");
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .try_init();
+}
+
+/// Runs a future to its end.
+///
+/// # Errors
+/// The exit code, when the system gives no threads.
+pub fn block_on<T>(future: impl Future<Output = T>) -> Result<T, u8> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| {
+        output::tell(&format!("The program's threads could not be started: {error}"));
+        exit::GENERAL
+    })?;
+    let result = runtime.block_on(future);
+    // Only what nobody waits for any more can still run, such as a read of a standard input that never ends.
+    runtime.shutdown_background();
+    Ok(result)
+}
+
+/// The program itself as the watcher of its children.
+pub fn watcher() -> std::io::Result<(std::path::PathBuf, Vec<String>)> {
+    Ok((std::env::current_exe()?, vec![super::WATCH_COMMAND.to_owned()]))
+}

@@ -1,0 +1,9 @@
+//! `serve`: what others reach us by. The doors, who may pass them, and what is behind each route.
+
+pub mod caller;
+pub mod guard;
+pub mod listen;
+pub mod mcp;
+pub mod menu;
+pub mod rest;
+pub mod router;

@@ -1,0 +1,100 @@
+//! The few routes beside MCP that exist in this version: health, readiness and status.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use gateway::Gateway;
+use gateway::records::StoreHealth;
+use serde_json::{Value, json};
+
+/// What the routes know.
+pub struct Shared {
+    /// The gateway.
+    pub gateway: Arc<Gateway>,
+    /// Set when every server was connected or failed once.
+    pub settled: AtomicBool,
+    /// Where we listen.
+    pub listen: Option<SocketAddr>,
+    /// Our Unix socket.
+    pub socket: Option<PathBuf>,
+    /// The configuration file.
+    pub config_file: PathBuf,
+    /// Whether `/mcp` needs the key.
+    pub require_mcp_auth: bool,
+}
+
+/// The error envelope of all routes but MCP.
+pub fn error(status: StatusCode, message: &str) -> Response {
+    (status, Json(json!({"success": false, "error": message}))).into_response()
+}
+
+/// We run.
+pub async fn healthz() -> Json<Value> {
+    Json(json!({"status": "ok"}))
+}
+
+/// We can take calls: the servers have settled and records can be written.
+pub async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
+    let ready = shared.settled.load(Ordering::Acquire) && shared.gateway.store_health().is_ok();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(json!({"ready": ready}))).into_response()
+}
+
+/// What the gateway is doing.
+pub async fn status(State(shared): State<Arc<Shared>>) -> Json<Value> {
+    Json(json!({"success": true, "data": shared.status()}))
+}
+
+impl Shared {
+    /// The status as one object.
+    pub fn status(&self) -> Value {
+        let servers = self.gateway.servers();
+        let count = |state: &str| servers.iter().filter(|s| s.state == state).count();
+        let listed: Vec<Value> = servers
+            .iter()
+            .map(|s| {
+                json!({
+                    "name": s.name, "protocol": s.protocol, "state": s.state, "detail": s.detail,
+                    "connected": s.state == "ready", "quarantined": s.state == "quarantined",
+                    "tool_count": s.tools, "pid": s.pid,
+                })
+            })
+            .collect();
+        json!({
+            "running": true,
+            "version": env!("CARGO_PKG_VERSION"),
+            "pid": std::process::id(),
+            "listen_addr": self.listen.map(|a| a.to_string()),
+            "socket_path": self.socket,
+            "config_path": self.config_file,
+            "started_ms": self.gateway.started_ms(),
+            "routing_mode": "retrieve_tools",
+            "require_mcp_auth": self.require_mcp_auth,
+            "ready": self.settled.load(Ordering::Acquire),
+            "upstream_stats": {
+                "total_servers": servers.len(),
+                "connected_servers": count("ready"),
+                "quarantined_servers": count("quarantined"),
+                "total_tools": self.gateway.tool_count(),
+            },
+            "servers": listed,
+            "store": store(&self.gateway.store_health()),
+        })
+    }
+}
+
+fn store(health: &StoreHealth) -> Value {
+    json!({
+        "ok": health.is_ok(),
+        "failing_since_ms": health.failing.as_ref().map(|f| f.since_ms),
+        "message": health.failing.as_ref().map(|f| f.message.clone()),
+        "waiting_rows": health.waiting_rows,
+        "calls_in_flight": health.in_flight,
+    })
+}

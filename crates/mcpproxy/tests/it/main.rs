@@ -1,0 +1,16 @@
+//! The program from outside: its binary, real pipes and sockets, real files, a scripted upstream.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod args;
+mod cli;
+mod common;
+mod doors;
+mod fidelity;
+mod http;
+mod lifecycle;
+mod paths;
+mod records;
+mod refusals;
+mod save;
+mod sizes;
+mod targets;

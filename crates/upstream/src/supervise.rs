@@ -1,0 +1,375 @@
+//! One task per server: connect, list, watch, and connect again with back-off when it is lost or used.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use config::Transport;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use wire::client::{CallError, Client, Event};
+
+use crate::launch::Launched;
+use crate::log::Log;
+use crate::state::{Failure, Ready, State, Status};
+use crate::watch::Watcher;
+use crate::{CallFailure, Context, http, launch, stop};
+
+/// Longest wait between two attempts.
+const MAX_BACKOFF: Duration = Duration::from_secs(300);
+/// A connection that held this long counts as sound: the next attempt follows at once.
+const SOUND: Duration = Duration::from_secs(10);
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a ready server is asked whether it is alive.
+const HEALTH_CHECK: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pings in a row that may stay unanswered before the server counts as lost.
+const MISSES: u32 = 3;
+/// Several list_changed notifications in a row cause one listing.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// A server and the task that keeps it connected.
+pub struct Supervised {
+    server: config::Server,
+    state: watch::Receiver<State>,
+    wake: Arc<Notify>,
+    pid: Arc<AtomicU32>,
+    stop: CancellationToken,
+    task: Mutex<Option<JoinHandle<()>>>,
+    log: Log,
+}
+
+impl Supervised {
+    /// Starts the task, unless the entry may not run.
+    pub fn start(server: config::Server, context: Context, watcher: Option<Arc<Watcher>>, lazy: bool) -> Arc<Self> {
+        let log = Log::open(&context.log_dir, &server.name);
+        let resting = if lazy { State::Resting } else { State::Connecting };
+        let first = held(&server).unwrap_or(resting);
+        let runs = matches!(first, State::Resting | State::Connecting);
+        let (sender, state) = watch::channel(first);
+        let (wake, pid, stop) = (Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)), CancellationToken::new());
+        let task = runs.then(|| {
+            let supervisor = Supervisor {
+                server: server.clone(),
+                context,
+                watcher,
+                state: sender,
+                wake: wake.clone(),
+                pid: pid.clone(),
+                stop: stop.clone(),
+                log: log.clone(),
+                launches: AtomicU64::new(0),
+            };
+            tokio::spawn(supervisor.run(lazy))
+        });
+        Arc::new(Self { server, state, wake, pid, stop, task: Mutex::new(task), log })
+    }
+
+    /// The line of this server in `status`.
+    pub fn status(&self) -> Status {
+        let state = self.state.borrow().clone();
+        let pid = self.pid.load(Ordering::Relaxed);
+        Status {
+            name: self.server.name.clone(),
+            protocol: match self.server.transport {
+                Transport::Stdio { .. } => "stdio",
+                Transport::Http { .. } => "http",
+                Transport::Unsupported { .. } => "unsupported",
+            },
+            state: state.word(),
+            detail: state.detail(),
+            tools: if let State::Ready(ready) = &state { ready.tools } else { 0 },
+            pid: (pid != 0).then_some(pid),
+        }
+    }
+
+    /// The connection, waited for at most `patience`; a resting or failed server is tried at once, one time.
+    pub async fn ready(&self, patience: Duration) -> Result<Client, CallFailure> {
+        if let State::Ready(ready) = &*self.state.borrow() {
+            return Ok(ready.client.clone());
+        }
+        timeout(patience, self.wait_until_ready())
+            .await
+            .unwrap_or_else(|_| Err(self.unavailable(&format!("it is not connected after {patience:?}"))))
+    }
+
+    async fn wait_until_ready(&self) -> Result<Client, CallFailure> {
+        let mut state = self.state.clone();
+        let mut failures_seen = None;
+        loop {
+            let now = state.borrow_and_update().clone();
+            match now {
+                State::Ready(ready) => return Ok(ready.client),
+                State::Connecting => {}
+                State::Resting => self.wake.notify_one(),
+                State::Failed(failure) => {
+                    if failures_seen.is_some_and(|seen| failure.attempts > seen) {
+                        return Err(self.unavailable(&failure.message));
+                    }
+                    failures_seen = Some(failure.attempts);
+                    self.wake.notify_one();
+                }
+                State::Disabled | State::Quarantined | State::Unsupported(_) | State::Stopped => {
+                    return Err(self.unavailable(&format!("it is {}: {}", now.word(), now.detail())));
+                }
+            }
+            if state.changed().await.is_err() {
+                return Err(self.unavailable("the gateway is stopping"));
+            }
+        }
+    }
+
+    /// Waits until the server is ready, may not run, or has failed once.
+    pub async fn settled(&self) {
+        let mut state = self.state.clone();
+        let _ = state.wait_for(|s| !matches!(s, State::Connecting)).await;
+    }
+
+    /// Ends the connection and the process.
+    pub async fn stop(&self) {
+        self.stop.cancel();
+        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(task) = task {
+            let _ = task.await;
+        }
+    }
+
+    fn unavailable(&self, why: &str) -> CallFailure {
+        CallFailure::Unavailable(format!(
+            "Server '{}' cannot be called: {why}. Its log: {}",
+            self.server.name,
+            self.log.path().display()
+        ))
+    }
+}
+
+/// The state of an entry that must not run, if it must not.
+fn held(server: &config::Server) -> Option<State> {
+    if !server.enabled {
+        return Some(State::Disabled);
+    }
+    if server.quarantined == Some(true) {
+        return Some(State::Quarantined);
+    }
+    match &server.transport {
+        Transport::Unsupported { what, .. } => Some(State::Unsupported(what.clone())),
+        _ => None,
+    }
+}
+
+struct Supervisor {
+    server: config::Server,
+    context: Context,
+    watcher: Option<Arc<Watcher>>,
+    state: watch::Sender<State>,
+    wake: Arc<Notify>,
+    pid: Arc<AtomicU32>,
+    stop: CancellationToken,
+    log: Log,
+    launches: AtomicU64,
+}
+
+/// A connection and, for stdio, the process behind it.
+struct Connection {
+    client: Client,
+    events: mpsc::Receiver<Event>,
+    process: Option<Process>,
+}
+
+struct Process {
+    child: tokio::process::Child,
+    pid: u32,
+    marker: String,
+}
+
+impl Connection {
+    fn of(client: Client, process: Option<Process>) -> Self {
+        // The receiver is there for whoever asks first, and that is this line.
+        let events = client.events().unwrap_or_else(|| mpsc::channel(1).1);
+        Self { client, events, process }
+    }
+}
+
+/// A server that answers a ping with an error is alive; one that is silent, or whose connection failed, is not.
+async fn lives(client: &Client) -> bool {
+    !matches!(client.ping(PING_TIMEOUT).await, Err(error) if !matches!(error, CallError::Rpc { .. }))
+}
+
+impl Supervisor {
+    async fn run(self, lazy: bool) {
+        if lazy && !self.rest().await {
+            self.state.send_replace(State::Stopped);
+            return;
+        }
+        let mut attempts: u32 = 0;
+        while !self.stop.is_cancelled() {
+            self.state.send_replace(State::Connecting);
+            let began = Instant::now();
+            let message = match self.attempt().await {
+                Ok(reason) => {
+                    if began.elapsed() >= SOUND {
+                        attempts = 0;
+                    }
+                    reason
+                }
+                Err(message) => message,
+            };
+            if self.stop.is_cancelled() {
+                break;
+            }
+            attempts = attempts.saturating_add(1);
+            tracing::warn!(server = %self.server.name, attempts, "upstream is not connected: {message}");
+            self.state.send_replace(State::Failed(Failure { message, attempts, at: SystemTime::now() }));
+            self.back_off(attempts).await;
+        }
+        self.state.send_replace(State::Stopped);
+    }
+
+    /// Waits for the first use. False when we stop before that.
+    async fn rest(&self) -> bool {
+        tokio::select! {
+            () = self.wake.notified() => true,
+            () = self.stop.cancelled() => false,
+        }
+    }
+
+    async fn back_off(&self, attempts: u32) {
+        let wait = match attempts {
+            0 | 1 => Duration::ZERO,
+            n => Duration::from_secs(1 << (n - 2).min(16)).min(MAX_BACKOFF),
+        };
+        tokio::select! {
+            () = sleep(wait) => {}
+            () = self.wake.notified() => {}
+            () = self.stop.cancelled() => {}
+        }
+    }
+
+    /// One connection from beginning to end. `Ok` is why a connection that had become ready was lost.
+    async fn attempt(&self) -> Result<String, String> {
+        let mut connection = self.connect()?;
+        let opened = tokio::select! {
+            opened = self.open(&connection.client) => opened,
+            () = self.stop.cancelled() => Err("the gateway is stopping".into()),
+        };
+        let outcome = match opened {
+            Ok(ready) => {
+                tracing::info!(server = %self.server.name, tools = ready.tools, "upstream is ready");
+                self.state.send_replace(State::Ready(ready.clone()));
+                Ok(self.hold(&ready, &mut connection.events).await)
+            }
+            Err(message) => Err(message),
+        };
+        let ended = self.close(connection).await;
+        let with_end = |message: String| self.explain(&message, ended.as_deref());
+        outcome.map(with_end).map_err(with_end)
+    }
+
+    fn connect(&self) -> Result<Connection, String> {
+        let server = self.server.resolve_secrets(&|name| std::env::var(name).ok()).map_err(|p| p.to_string())?;
+        if matches!(server.transport, Transport::Http { .. }) {
+            return Ok(Connection::of(http::connect(&server, &self.context)?, None));
+        }
+        let number = self.launches.fetch_add(1, Ordering::Relaxed);
+        let Launched { child, pid, marker, stdin, stdout } =
+            launch::launch(&server, &self.context, &self.log, self.watcher.as_ref(), number)?;
+        self.pid.store(pid, Ordering::Relaxed);
+        let client = Client::stdio(stdout, stdin, self.stdio_options());
+        Ok(Connection::of(client, Some(Process { child, pid, marker })))
+    }
+
+    fn stdio_options(&self) -> wire::client::Options {
+        wire::client::Options {
+            name: self.server.name.clone(),
+            client_version: self.context.version.into(),
+            max_message_bytes: self.server.upstream_max_message_bytes,
+            spools: self.context.spools.clone(),
+        }
+    }
+
+    /// `initialize`, `tools/list`, and the listing handed on.
+    async fn open(&self, client: &Client) -> Result<Ready, String> {
+        let told = client.initialize(self.server.init_timeout).await.map_err(|e| {
+            format!("it did not complete `initialize` (limit {:?}): {e}", self.server.init_timeout)
+        })?;
+        let tools = self.list(client).await?;
+        Ok(Ready {
+            client: client.clone(),
+            told: format!("{} {}", told.name, told.version),
+            protocol: told.protocol,
+            tools,
+        })
+    }
+
+    async fn list(&self, client: &Client) -> Result<usize, String> {
+        let tools = client.list_tools(LIST_TIMEOUT).await.map_err(|e| format!("`tools/list` failed: {e}"))?;
+        let count = tools.len();
+        let tools = tools.into_iter().map(|t| t.get().to_owned()).collect();
+        (self.context.on_listing)(&self.server.name, tools);
+        Ok(count)
+    }
+
+    /// Watches a ready connection until it is lost or we stop; returns why.
+    async fn hold(&self, ready: &Ready, events: &mut mpsc::Receiver<Event>) -> String {
+        let client = &ready.client;
+        let mut health = tokio::time::interval(HEALTH_CHECK);
+        health.reset();
+        let mut misses = 0;
+        loop {
+            tokio::select! {
+                why = client.closed() => return why,
+                () = self.stop.cancelled() => return "the gateway is stopping".into(),
+                event = events.recv() => match event {
+                    Some(Event::ToolsChanged) => self.list_again(ready, events).await,
+                    Some(Event::Log(line)) => tracing::debug!(server = %self.server.name, level = line.level, "{}", line.data),
+                    None => return client.closed().await,
+                },
+                _ = health.tick() => {
+                    misses = if lives(client).await { 0 } else { misses + 1 };
+                    if misses >= MISSES {
+                        return format!("it did not answer {MISSES} pings in a row");
+                    }
+                }
+            }
+        }
+    }
+
+    /// A server that says its list changed is listed again; when that fails the old list stays.
+    async fn list_again(&self, ready: &Ready, events: &mut mpsc::Receiver<Event>) {
+        sleep(SETTLE).await;
+        while let Ok(Event::ToolsChanged | Event::Log(_)) = events.try_recv() {}
+        match self.list(&ready.client).await {
+            Ok(tools) => {
+                self.state.send_replace(State::Ready(Ready { tools, ..ready.clone() }));
+            }
+            Err(message) => tracing::warn!(server = %self.server.name, "the changed tool list was not read: {message}"),
+        }
+    }
+
+    /// Closes the connection and ends the process; returns how the process ended.
+    async fn close(&self, connection: Connection) -> Option<String> {
+        connection.client.shutdown().await;
+        let mut process = connection.process?;
+        drop(connection.client);
+        let ended = stop::end(&mut process.child, process.pid, &process.marker).await;
+        self.pid.store(0, Ordering::Relaxed);
+        if let Some(watcher) = &self.watcher {
+            watcher.release(process.pid);
+        }
+        Some(ended)
+    }
+
+    fn explain(&self, message: &str, ended: Option<&str>) -> String {
+        let mut text = message.to_owned();
+        if let Some(ended) = ended {
+            text.push_str(&format!(" ({ended})"));
+        }
+        let tail = self.log.tail();
+        if !tail.is_empty() {
+            text.push_str(&format!("; the end of its stderr: {tail}"));
+        }
+        text
+    }
+}
