@@ -14,8 +14,7 @@ pub const MAX_FOUND: usize = 100;
 const MAX_BYTES: usize = 4 << 20;
 
 const INSTRUCTIONS: &str = "Call a tool with the call tool that its call_with names (call_tool_read, call_tool_write or \
-    call_tool_destructive): pass its name as `name` and an object that fits its inputSchema as `args`. For a large answer add \
-    `save_to_file` beside `args`.";
+    call_tool_destructive): pass its name as `name` and an object that fits its inputSchema as `args`.";
 
 /// A search.
 #[derive(Debug, Clone, Copy)]

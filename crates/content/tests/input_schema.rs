@@ -55,11 +55,22 @@ fn the_line_is_one_line_of_at_most_500_bytes() {
             "{line}"
         );
     }
-    let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let none = json!({"type": "object", "additionalProperties": false});
     assert_eq!(refuse(&none, r#"{"x":1}"#), "no value is allowed here");
     let many: Vec<u32> = (0..5000).collect();
     let line = refuse(&json!({"items": {"type": "string"}}), &json!(many).to_string());
     assert!(line.starts_with("/0: ") && line.len() <= 500, "{line}");
+    let more: Vec<u32> = (0..50_000).collect();
+    let line = refuse(
+        &json!({"items": {"type": "string", "minLength": 2, "maxLength": 3}}),
+        &json!(more).to_string(),
+    );
+    assert_eq!(line, r#"/0: value is not of type "string""#);
+    let line = refuse(
+        &json!({"items": {"anyOf": [{"type": "string"}, {"type": "null"}]}}),
+        &json!(more).to_string(),
+    );
+    assert_eq!(line, "the arguments do not fit the input schema");
 }
 
 #[test]
@@ -191,6 +202,18 @@ fn patterns_cannot_backtrack_and_formats_are_not_judged() {
     let schema = compile(&json!({"properties": {"a": {"pattern": "^(a+)+$"}, "t": {"format": "date-time"}}}));
     assert!(schema.check(&json!({"a": "a".repeat(50_000) + "b"}).to_string()).is_err());
     assert_eq!(schema.check(&json!({"a": "a".repeat(50_000), "t": "soon"}).to_string()), Ok(()));
+    let slow: Vec<Value> =
+        (0..90).map(|n| json!({"pattern": format!("[ab]*a[ab]{{{}}}c", 300 + n)})).collect();
+    let text: String = (0..500_000_u64)
+        .map(|n| if n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 0 { 'a' } else { 'b' })
+        .collect();
+    assert_eq!(survive("slow patterns", json!({"allOf": slow}), json!(text).to_string()), Ok(()));
+    assert_eq!(survive("one slow pattern, too much text", slow_alone(), json!(text).to_string()), Ok(()));
+    assert!(survive("one slow pattern", slow_alone(), json!(&text[..260_000]).to_string()).is_err());
+}
+
+fn slow_alone() -> Value {
+    json!({"pattern": "[ab]*a[ab]{390}c"})
 }
 
 fn chain(length: usize, last: Value) -> Value {

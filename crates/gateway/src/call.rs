@@ -82,7 +82,7 @@ impl Gateway {
         let plan: Plan = self.plan(&now, request.save.as_ref(), call.as_task).await?;
         let _slot = admit::slot(self, &now, &permit, &call.cancel).await?;
 
-        record.dispatched();
+        record.dispatched()?;
         let progress = call.progress.map(progress::forward);
         let options = CallOptions {
             timeout: standing.timeout,

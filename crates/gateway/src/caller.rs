@@ -23,5 +23,5 @@ pub struct Caller {
 /// A fresh request id: a ULID, so that ids sort by time.
 #[must_use]
 pub fn new_request_id() -> String {
-    ulid::Ulid::new().to_string()
+    store::new_id()
 }

@@ -40,7 +40,9 @@ pub use reply::Reply;
 pub use upstream::Status as UpstreamStatus;
 /// The record, for readers.
 pub mod records {
-    pub use store::{Event, EventType, Filter, MAX_LIMIT, ReadError, Reader, Reason, Source, Status, StoreHealth};
+    pub use store::{
+        Event, EventType, Filter, MAX_LIMIT, OpenReport as StoreReport, ReadError, Reader, Reason, Source, Status, StoreHealth,
+    };
 }
 /// MCP on the wire, toward agents.
 pub mod mcp {
@@ -135,7 +137,7 @@ impl Gateway {
             on_listing: listing_into(catalog.clone()),
         };
         let upstreams = Upstreams::start(&config.servers, context, lazy).map_err(OpenProblem::Watcher)?;
-        store.append(Event::new(EventType::SystemStart, started_ms));
+        note(&store, EventType::SystemStart);
         let gateway = Self {
             live: Live::new(snapshot),
             store,
@@ -157,7 +159,7 @@ impl Gateway {
     /// Ends the servers and writes what waits to be written.
     pub async fn close(&self) {
         self.upstreams.stop().await;
-        self.store.append(Event::new(EventType::SystemStop, store::now_ms()));
+        note(&self.store, EventType::SystemStop);
         let store = self.store.clone();
         let _ = tokio::task::spawn_blocking(move || store.flush()).await;
     }
@@ -197,28 +199,35 @@ impl Gateway {
     }
 }
 
+fn note(store: &Store, kind: EventType) {
+    if let Err(error) = store.append(Event::new(kind, store::now_ms())) {
+        tracing::warn!("{kind} could not be recorded: {error}");
+    }
+}
+
 fn open_store(config: &Config) -> Result<(Store, OpenReport), OpenError> {
     let activity = config.activity;
     let options = store::Options {
         body_bytes: usize::try_from(activity.max_response_size).unwrap_or(usize::MAX),
         retention: Retention {
-            days: activity.retention_days,
-            records: activity.max_records,
-            bytes: activity.max_size_mb.saturating_mul(1 << 20),
+            days: u32::try_from(activity.retention_days).unwrap_or(u32::MAX),
+            max_records: activity.max_records,
+            max_bytes: activity.max_size_mb.saturating_mul(1 << 20),
         },
         ..store::Options::default()
     };
-    Store::open(&config.data_dir, options)
+    let store = Store::open(&config.data_dir, options)?;
+    let report = store.report().clone();
+    Ok((store, report))
 }
 
 /// From now on it is known which servers were there at the first start, and how each was launched.
 fn note_servers(store: &Store, config: &Config, now: i64) {
-    for server in &config.servers {
-        let fingerprint = envelope::sha256_hex(server.launch_fingerprint().as_bytes());
-        if let Err(error) = store.note_server(&server.name, &fingerprint, now) {
-            tracing::warn!(server = %server.name, "the server could not be noted in the database: {error}");
-        }
+    let servers: Vec<_> = config.servers.iter().map(|s| (s.name.clone(), s.launch_fingerprint())).collect();
+    if let Err(error) = store.note_servers(&servers, now) {
+        tracing::warn!("the servers could not be noted in the database: {error}");
     }
+    store.end_first_start();
 }
 
 fn listing_into(catalog: Arc<RwLock<Arc<Catalog>>>) -> Arc<dyn Fn(&str, Vec<String>) + Send + Sync> {

@@ -47,7 +47,7 @@ impl Gateway {
         let (now, store) = (now.clone(), self.store.clone());
         let preflight = move || {
             let path = now.inside(&save.path);
-            let target = now.roots.preflight(&path, save.overwrite, &SavedFiles(&store));
+            let target = now.roots.preflight(&path, save.overwrite, &SavedFiles { store: &store, limit: now.config.output.max_total_bytes });
             target.map(|target| Plan::Save { target, format: save.format })
         };
         match self.work.disk(preflight).await {
@@ -70,11 +70,19 @@ pub fn may_save(principal: &Principal) -> bool {
 }
 
 /// The bytes that saved files take beneath a root, from the table that retention does not prune.
-struct SavedFiles<'a>(&'a Store);
+struct SavedFiles<'a> {
+    store: &'a Store,
+    limit: u64,
+}
 
 impl Ledger for SavedFiles<'_> {
     fn used_bytes(&self, root: &Path) -> Result<u64, String> {
-        self.0.saved_bytes(root).map_err(|e| e.to_string())
+        let used = self.store.saved_bytes(root).map_err(|e| e.to_string())?;
+        if used < self.limit {
+            return Ok(used);
+        }
+        // Files that somebody removed do not count; they are looked for only when the answer would be no.
+        self.store.strike_missing(root).map_err(|e| e.to_string())
     }
 }
 
@@ -100,6 +108,7 @@ pub fn reason(error: &SaveError) -> Reason {
         R::Quota => Reason::SaveQuota,
         R::NotDurable => Reason::SaveNotDurable,
         R::Io => Reason::SaveIo,
+        _ => Reason::SaveIo,
     }
 }
 

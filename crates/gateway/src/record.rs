@@ -92,17 +92,27 @@ impl Record {
     }
 
     /// The upstream may run from now on; a record that is never closed says so.
-    pub fn dispatched(&mut self) {
-        self.event.upstream_ran = Some(UpstreamRan::Unknown);
+    ///
+    /// # Errors
+    /// That cannot be noted, so the call must not be sent.
+    pub fn dispatched(&mut self) -> Result<(), Refusal> {
         if let Some(in_flight) = &self.in_flight {
-            self.store.mark_dispatched(in_flight);
+            let noted = self.store.mark_dispatched(in_flight);
+            noted.map_err(|full| Refusal::rejected(Reason::StoreFull, full.to_string()))?;
         }
+        self.event.upstream_ran = Some(UpstreamRan::Unknown);
+        Ok(())
     }
 
     /// The upstream ran and answered with so many bytes.
     pub fn answered(&mut self, bytes: u64) {
         self.event.upstream_ran = Some(UpstreamRan::Yes);
         self.event.response_bytes = Some(bytes);
+        if let Some(in_flight) = &self.in_flight
+            && let Err(error) = self.store.mark_answered(in_flight)
+        {
+            tracing::debug!("the answer could not be noted: {error}");
+        }
     }
 
     /// Closes the record by the end of the call.

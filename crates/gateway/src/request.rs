@@ -112,8 +112,10 @@ impl Request {
         let mut theirs: Vec<(&RawKey<'_>, &RawValue)> = Vec::new();
         for (key, value) in &members {
             match PARAMETERS.iter().position(|p| p.name == key.0.as_ref()) {
-                Some(i) if p_is_ours(i, value) => ours[i] = Some(value).filter(|v| v.get() != "null"),
-                _ => theirs.push((key, value)),
+                Some(i) if p_is_ours(i, value) => {
+                    ours[i] = Some(*value).filter(|v| v.get() != "null");
+                }
+                _ => theirs.push((key, *value)),
             }
         }
         let given = |name: &str| PARAMETERS.iter().position(|p| p.name == name).and_then(|i| ours[i]);

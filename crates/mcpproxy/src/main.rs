@@ -14,9 +14,18 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     ignore_file_size_signal();
+    raise_file_limit();
     // Only an install that comes second fails, and there is none.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     cli::run()
+}
+
+/// Every connection, upstream and large answer needs a descriptor; the usual soft limit is meant for other programs.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // What cannot be raised stays; the listeners bear running out of descriptors.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 /// Writing past a file size limit must be an error of that write, not the end of the program.

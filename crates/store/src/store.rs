@@ -6,19 +6,20 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 
 use crate::call::{Busy, InFlight, Opening, StoreFull};
-use crate::database::{self, Database, OpenError};
+use crate::database::{self, OpenError};
 use crate::event::Event;
 use crate::health::{StoreHealth, lock};
+use crate::opening::{OpenReport, Options, Prepared, prepare, say};
 use crate::queue::{Bounds, Shared};
 use crate::reader::{ReadError, Reader};
 use crate::retention::{Retention, Swept};
 use crate::servers::ServerSeen;
-use crate::slots::{Leftover, Mark, Slots};
+use crate::slots::{Mark, Slots};
 use crate::writer::Writer;
-use crate::{retention, row, saved, servers, sys};
+use crate::{retention, saved, servers, sys};
 
 /// Name of the file of slots in the data directory.
 const SLOTS_FILE: &str = "inflight";
@@ -28,59 +29,6 @@ const ASK_PATIENCE: Duration = Duration::from_secs(5);
 const FLUSH_PATIENCE: Duration = Duration::from_secs(10);
 /// Paths that are looked at between two questions to the writer.
 const STRIKE_STEP: u32 = 1000;
-
-/// Bounds of a store.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// How much of a reply, and of arguments, a row keeps, in bytes.
-    pub body_bytes: usize,
-    /// How long rows are kept.
-    pub retention: Retention,
-    /// Calls that can be in flight, those included whose closing row waits to be written.
-    pub slots: u32,
-    /// Closed calls that may wait for the writer before callers slow down, or, while the database cannot be written,
-    /// before new calls are refused.
-    pub waiting_calls: usize,
-    /// The same bound in bytes of memory.
-    pub waiting_bytes: usize,
-    /// How long to wait for another program's lock on the database before it counts as not writable.
-    pub busy_timeout: Duration,
-    /// Time between two looks at what is too old.
-    pub sweep_every: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            body_bytes: 65_536,
-            retention: Retention::default(),
-            slots: 4096,
-            waiting_calls: 2048,
-            waiting_bytes: 64 << 20,
-            busy_timeout: Duration::from_secs(2),
-            sweep_every: Duration::from_secs(60),
-        }
-    }
-}
-
-/// What was found when the store was opened. Anything but the defaults is worth a line in the log.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct OpenReport {
-    /// The database was made now.
-    pub created: bool,
-    /// The older schema that it had.
-    pub migrated_from: Option<u32>,
-    /// Calls that the last run left open and that are marked `abandoned` now.
-    pub abandoned: usize,
-    /// Of these, calls of which nothing can be read any more.
-    pub damaged_slots: usize,
-    /// Where a damaged database was moved to.
-    pub moved_aside: Option<PathBuf>,
-    /// The network file system that the data directory lies on; the database runs without a write-ahead log there.
-    pub network_file_system: Option<&'static str>,
-    /// Readers and the writer do not wait for each other.
-    pub write_ahead: bool,
-}
 
 /// A question to the database that got no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -303,9 +251,14 @@ impl Store {
     }
 
     /// Bytes of the files saved beneath this root, by the table of saved files; those count at once whose row waits.
-    #[must_use]
-    pub fn saved_bytes(&self, root: &Path) -> u64 {
-        self.shared.saved_bytes(&root.to_string_lossy())
+    ///
+    /// # Errors
+    /// The store is closed, so nobody keeps the count.
+    pub fn saved_bytes(&self, root: &Path) -> Result<u64, AskError> {
+        if self.shared.health().ended {
+            return Err(AskError::Unavailable(StoreFull::Ended.to_string()));
+        }
+        Ok(self.shared.saved_bytes(&root.to_string_lossy()))
     }
 
     /// Strikes the files that are gone from the table of saved files, and answers what [`Store::saved_bytes`] is then.
@@ -391,166 +344,5 @@ impl Drop for Store {
     }
 }
 
-struct Prepared {
-    db: Connection,
-    identity: Option<(u64, u64)>,
-    stored_rows: u64,
-    saved: Vec<(String, u64)>,
-    first_start: bool,
-}
-
-/// Opens the database and closes the calls that the last run left open, in one transaction. Doing so twice makes no
-/// second row, because each slot carries the id of its row.
-fn prepare(
-    directory: &Path,
-    options: &Options,
-    leftovers: &[Leftover],
-    report: &mut OpenReport,
-) -> Result<Prepared, OpenError> {
-    let network = report.network_file_system.is_some();
-    let Database { connection: mut db, found, write_ahead, identity } =
-        database::open(directory, options.busy_timeout, network)?;
-    let failed = |source| OpenError::Database { path: directory.join(database::FILE), source };
-    report.created = found == 0;
-    report.migrated_from = (found > 0 && found < crate::schema::VERSION).then_some(found);
-    report.write_ahead = write_ahead;
-    report.damaged_slots = leftovers.iter().filter(|leftover| leftover.damaged).count();
-    report.abandoned = close_leftovers(&mut db, leftovers).map_err(failed)?;
-    let stored =
-        db.query_row("SELECT count(*) FROM events", [], |row| row.get::<_, i64>(0)).map_err(failed)?;
-    let saved = saved::totals(&db).map_err(failed)?;
-    let first_start = servers::before_first_start(&db).map_err(failed)?;
-    Ok(Prepared { db, identity, stored_rows: row::count_out(stored), saved, first_start })
-}
-
-fn close_leftovers(db: &mut Connection, leftovers: &[Leftover]) -> rusqlite::Result<usize> {
-    let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut closed = 0;
-    for leftover in leftovers {
-        closed += usize::from(row::insert(&change, &leftover.event)?);
-    }
-    change.commit()?;
-    Ok(closed)
-}
-
-fn say(report: &OpenReport) {
-    if let Some(path) = &report.moved_aside {
-        tracing::error!(moved_to = %path.display(), "the activity database was damaged; it was moved aside and a new one begins");
-    }
-    if report.abandoned > 0 {
-        tracing::warn!(
-            calls = report.abandoned,
-            "calls that the last run left open are recorded as abandoned"
-        );
-    }
-    if let Some(name) = report.network_file_system {
-        tracing::warn!(
-            file_system = name,
-            "the data directory lies on a network file system; a local one is safer and faster"
-        );
-    }
-}
-
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "the room of records tests itself")]
-mod tests {
-    use super::*;
-    use crate::event::{EventType, Status, now_ms};
-    use crate::filter::Filter;
-
-    fn open(home: &Path) -> Store {
-        Store::open(home, Options::default()).unwrap()
-    }
-
-    fn call(store: &Store, body: usize) {
-        let call =
-            store.begin(&Opening { request_id: "r", started_ms: now_ms(), ..Opening::default() }).unwrap();
-        let mut row = Event::new(EventType::ToolCall, now_ms());
-        row.response = Some("x".repeat(body));
-        store.finish_blocking(call, vec![row]);
-    }
-
-    fn rows(store: &Store) -> u64 {
-        store.reader().unwrap().count(&Filter::default()).unwrap()
-    }
-
-    #[test]
-    fn a_full_disk_makes_rows_wait_and_they_are_written_when_there_is_room() {
-        let home = tempfile::tempdir().unwrap();
-        let store = open(home.path());
-        store.ask(|db| db.query_row("PRAGMA max_page_count = 24", [], |_| Ok(()))).unwrap();
-        for _ in 0..20 {
-            call(&store, 30_000);
-        }
-        assert!(!store.flush_within(Duration::from_millis(300)));
-        let health = store.health();
-        assert!(health.failing.unwrap().message.contains("full"));
-        assert!(health.waiting_rows > 0 && health.in_flight > 0);
-        // The writer is busy with its attempts, so room can only be made from beside: here by another connection's limit.
-        let slots = health.in_flight;
-        drop(store);
-        let store = open(home.path());
-        assert_eq!(store.report().abandoned, slots, "what could not be written is not lost");
-        assert_eq!(rows(&store), 20);
-    }
-
-    #[test]
-    fn a_database_damaged_while_running_is_moved_aside_and_the_rows_go_to_the_new_one() {
-        let home = tempfile::tempdir().unwrap();
-        let store = open(home.path());
-        for _ in 0..50 {
-            call(&store, 9000);
-        }
-        assert!(store.flush());
-        store
-            .ask(|db| {
-                db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-                db.release_memory()
-            })
-            .unwrap();
-        let path = home.path().join(database::FILE);
-        let length = usize::try_from(std::fs::metadata(&path).unwrap().len()).unwrap();
-        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-        sys::write_at(&file, &vec![0x5a; length - 8192], 8192).unwrap();
-        for _ in 0..30 {
-            call(&store, 10);
-        }
-        assert!(store.flush());
-        assert!(store.health().is_ok());
-        assert_eq!(rows(&store), 30);
-        let aside = std::fs::read_dir(home.path()).unwrap().filter_map(Result::ok);
-        assert!(aside.into_iter().any(|entry| entry.file_name().to_string_lossy().contains(".corrupt-")));
-    }
-
-    #[test]
-    fn a_writer_that_died_refuses_calls_and_keeps_nobody_waiting() {
-        let home = tempfile::tempdir().unwrap();
-        let store = open(home.path());
-        let open_call = store.begin(&Opening { request_id: "late", ..Opening::default() }).unwrap();
-        let died = store.ask::<()>(|_| panic!("the writer dies in a test"));
-        assert!(matches!(died, Err(AskError::Unavailable(_))));
-        while !store.health().ended {
-            std::thread::yield_now();
-        }
-        assert!(matches!(store.begin(&Opening::default()), Err(StoreFull::Ended)));
-        store.finish_blocking(open_call, vec![Event::new(EventType::ToolCall, 1)]);
-        assert!(store.append(Event::new(EventType::SystemStop, 1)).is_err());
-        drop(store);
-        let store = open(home.path());
-        let row = store.reader().unwrap().get("late").unwrap().unwrap();
-        assert_eq!(row.status, Status::Abandoned);
-    }
-
-    #[test]
-    fn a_sweep_gives_the_rows_and_the_room_back() {
-        let home = tempfile::tempdir().unwrap();
-        let store = open(home.path());
-        for _ in 0..600 {
-            call(&store, 9000);
-        }
-        store.set_limits(Retention { max_records: 100, days: 0, max_bytes: 0 }, 65_536);
-        let swept = store.sweep().unwrap();
-        assert_eq!((swept.rows, rows(&store)), (500, 100));
-        assert!(swept.bytes > 1_000_000);
-    }
-}
+mod tests;

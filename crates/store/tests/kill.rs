@@ -12,7 +12,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use store::{Busy, Event, EventType, Filter, Opening, Options, Reader, Status, Store, now_ms};
 
 const DIRECTORY: &str = "STORE_KILL_TARGET";
-const ROUNDS: u64 = 20;
+/// How many rounds, if not [`ROUNDS`].
+const MORE_ROUNDS: &str = "STORE_KILL_ROUNDS";
+const ROUNDS: u32 = 20;
 
 /// What the process that is killed does: calls from four threads, each dispatch said aloud before it would happen.
 /// As a test of its own it does nothing.
@@ -97,7 +99,8 @@ fn no_dispatched_call_lacks_a_row_and_none_has_two() {
     println!("seed {seed}");
     let mut state = u64::try_from(seed % u128::from(u64::MAX)).unwrap() | 1;
     let (mut dispatched, mut abandoned) = (0, 0);
-    for round in 0..ROUNDS {
+    let rounds = std::env::var(MORE_ROUNDS).map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    for round in 0..rounds {
         let home = tempfile::tempdir().unwrap();
         let mut said = Vec::new();
         // Twice in the same place, so that kills also hit the clearing up after the first one.
@@ -106,6 +109,11 @@ fn no_dispatched_call_lacks_a_row_and_none_has_two() {
             state ^= state >> 7;
             state ^= state << 17;
             said.extend(killed_after(home.path(), Duration::from_micros(state % 120_000)));
+        }
+        if let Ok(reader) = Reader::open(home.path()) {
+            reader
+                .list(&Filter::default())
+                .expect("what a dead process left can be read before anyone opens it");
         }
         let store = Store::open(home.path(), Options::default()).unwrap();
         assert_eq!(store.report().moved_aside, None, "round {round}: the database opens clean");

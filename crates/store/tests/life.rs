@@ -324,13 +324,13 @@ fn saved_files_are_counted_at_once_replaced_struck_when_gone_and_not_pruned() {
     };
     let lock = locked(home.path());
     save("a", 100);
-    assert_eq!(store.saved_bytes(root.path()), 100, "the row waits and the file counts");
+    assert_eq!(store.saved_bytes(root.path()).unwrap(), 100, "the row waits and the file counts");
     drop(lock);
     save("b", 50);
     save("a", 30);
     assert!(store.flush_within(Duration::from_secs(60)));
-    assert_eq!(store.saved_bytes(root.path()), 80, "the first `a` was replaced");
-    assert_eq!(store.saved_bytes(home.path()), 0);
+    assert_eq!(store.saved_bytes(root.path()).unwrap(), 80, "the first `a` was replaced");
+    assert_eq!(store.saved_bytes(home.path()).unwrap(), 0);
     store.set_limits(store::Retention { days: 0, max_records: 1, max_bytes: 0 }, 100);
     store.sweep().unwrap();
     let reader = store.reader().unwrap();
@@ -341,7 +341,7 @@ fn saved_files_are_counted_at_once_replaced_struck_when_gone_and_not_pruned() {
     assert_eq!(store.strike_missing(root.path()).unwrap(), 30);
     drop(store);
     let store = open(home.path());
-    assert_eq!(store.saved_bytes(root.path()), 30);
+    assert_eq!(store.saved_bytes(root.path()).unwrap(), 30);
     let known = store.reader().unwrap().saved_files(None, 10).unwrap();
     assert_eq!((known.len(), known[0].request_id.as_deref()), (1, Some("a")));
 }
@@ -355,7 +355,7 @@ fn striking_looks_at_more_files_than_one_step_holds() {
         store.finish_blocking(call, vec![saved(home.path(), &format!("gone/{n}"), 2)]);
     }
     assert!(store.flush());
-    assert_eq!(store.saved_bytes(home.path()), 5000);
+    assert_eq!(store.saved_bytes(home.path()).unwrap(), 5000);
     assert_eq!(store.strike_missing(home.path()).unwrap(), 0);
 }
 

@@ -173,7 +173,6 @@ impl Home {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("HOME", self.path())
-            .env("MCPPROXY_CONFIG", self.config_file())
             .envs(&self.environment)
             .current_dir(self.path());
         command

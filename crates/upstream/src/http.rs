@@ -17,6 +17,7 @@ pub fn connect(server: &config::Server, context: &Context) -> Result<Client, Str
         headers: headers.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
         max_message_bytes: server.upstream_max_message_bytes,
         spools: context.spools.clone(),
+        socket: None,
     })
     .map_err(|e| e.to_string())
 }

@@ -32,7 +32,7 @@ impl BinaryReader {
         BinaryReader {
             stream: redacted.stream(literal.inside()),
             unescape: Unescape::new(),
-            raw: vec![0; CHUNK],
+            raw: vec![0; CHUNK.min(usize::try_from(literal.len()).unwrap_or(CHUNK))],
             quads: Vec::new(),
             decoded: 0,
             bytes: Vec::new(),

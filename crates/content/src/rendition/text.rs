@@ -54,13 +54,15 @@ impl TextReader {
     }
 
     fn at(redacted: &Redacted, next: usize, open: Option<Piece>, chunk: usize) -> TextReader {
+        let chunk = chunk.min(usize::try_from(redacted.inner.answer.len()).unwrap_or(chunk));
         TextReader {
             redacted: redacted.clone(),
             next,
             begun: false,
             open,
             raw: vec![0; chunk],
-            text: Vec::new(),
+            // What a piece adds at most, to what is just too little.
+            text: Vec::with_capacity(2 * chunk + 4),
             given: 0,
         }
     }

@@ -6,7 +6,9 @@
 //! [`run`] catches.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::{Duration, Instant};
 
 use jsonschema::{Keyword, ValidationError};
 use serde_json::{Map, Value, json};
@@ -15,10 +17,14 @@ use serde_json::{Map, Value, json};
 pub(super) const KEYWORD: &str = "x-mcpproxy-visit";
 
 /// References followed in one check.
-const MAX_VISITS: u32 = 100_000;
+pub(super) const MAX_VISITS: u32 = 100_000;
+/// How long references are followed.
+const MAX_TIME: Duration = Duration::from_secs(2);
+/// The clock is read once in so many visits.
+const VISITS_PER_LOOK: u32 = 64;
 /// Stack used by one check, in bytes, before a reference is followed no further. The smallest threads have 2 MiB.
 const MAX_STACK: usize = 512 * 1024;
-/// Different patterns in a schema; each may take a quarter of a megabyte when compiled.
+/// Different patterns in a schema: each takes memory when compiled.
 const MAX_PATTERNS: usize = 100;
 /// The `unevaluated` keywords look through references without visiting them. A schema with more of either loses them.
 const MAX_UNEVALUATED: usize = 8;
@@ -32,15 +38,17 @@ const MAPS: [&str; 6] =
 thread_local! {
     static VISITS_LEFT: Cell<u32> = const { Cell::new(0) };
     static STACK_BASE: Cell<usize> = const { Cell::new(0) };
+    static UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 /// Carried by the unwinding.
 struct GivenUp;
 
-/// Runs a check on this thread within the bounds; `None` if it was given up, or if the validator panicked.
-pub(super) fn run<T>(check: impl FnOnce() -> T) -> Option<T> {
-    VISITS_LEFT.set(MAX_VISITS);
+/// Runs a check on this thread that may follow so many references; `None` if it was given up, or if the validator panicked.
+pub(super) fn run<T>(visits: u32, check: impl FnOnce() -> T) -> Option<T> {
+    VISITS_LEFT.set(visits);
     STACK_BASE.set(stack_address());
+    UNTIL.set(Instant::now().checked_add(MAX_TIME));
     let done = catch_unwind(AssertUnwindSafe(check));
     VISITS_LEFT.set(0);
     done.ok()
@@ -58,7 +66,9 @@ pub(super) struct Visit;
 impl Visit {
     fn count() {
         let left = VISITS_LEFT.get();
-        if left == 0 || STACK_BASE.get().abs_diff(stack_address()) > MAX_STACK {
+        let is_late =
+            || left.is_multiple_of(VISITS_PER_LOOK) && UNTIL.get().is_none_or(|until| Instant::now() > until);
+        if left == 0 || STACK_BASE.get().abs_diff(stack_address()) > MAX_STACK || is_late() {
             resume_unwind(Box::new(GivenUp));
         }
         VISITS_LEFT.set(left - 1);
@@ -86,11 +96,23 @@ pub(super) fn count_values(value: &Value) -> usize {
     }
 }
 
+/// What a schema may cost.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Cost {
+    /// JSON values in the schema.
+    pub(super) values: usize,
+    /// Places where a pattern is matched.
+    pub(super) patterns: usize,
+    /// A fault in `anyOf` or `oneOf` is told with the faults of every branch.
+    pub(super) branches: bool,
+}
+
 /// Puts every reference behind our keyword. What the schema says is not changed.
 ///
 /// # Errors
 /// What makes the schema one that is not checked against.
-pub(super) fn guard(schema: &mut Value) -> Result<(), String> {
+pub(super) fn guard(schema: &mut Value) -> Result<Cost, String> {
+    let values = count_values(schema);
     let dialect = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
     // Up to draft 7, what stands beside a `$ref` says nothing.
     let lone_refs =
@@ -102,7 +124,8 @@ pub(super) fn guard(schema: &mut Value) -> Result<(), String> {
     }
     let drop_unevaluated =
         seen.unevaluated > 0 && (seen.unevaluated > MAX_UNEVALUATED || seen.references > MAX_UNEVALUATED);
-    rewrite(schema, false, lone_refs, drop_unevaluated)
+    rewrite(schema, false, lone_refs, drop_unevaluated)?;
+    Ok(Cost { values, patterns: seen.pattern_uses, branches: seen.branches })
 }
 
 /// What a schema holds.
@@ -110,7 +133,9 @@ pub(super) fn guard(schema: &mut Value) -> Result<(), String> {
 struct Seen {
     references: usize,
     unevaluated: usize,
-    patterns: std::collections::HashSet<String>,
+    patterns: HashSet<String>,
+    pattern_uses: usize,
+    branches: bool,
 }
 
 impl Seen {
@@ -131,9 +156,14 @@ impl Seen {
             }
             ("enum" | "const", _) => return Ok(()),
             ("pattern", Value::String(pattern)) => {
+                self.pattern_uses += 1;
                 self.patterns.insert(pattern.clone());
             }
-            ("patternProperties", Value::Object(map)) => self.patterns.extend(map.keys().cloned()),
+            ("patternProperties", Value::Object(map)) => {
+                self.pattern_uses += map.len();
+                self.patterns.extend(map.keys().cloned());
+            }
+            ("anyOf" | "oneOf", _) => self.branches = true,
             (key, Value::String(_)) if REFERENCES.contains(&key) => self.references += 1,
             (key, _) if UNEVALUATED.contains(&key) => self.unevaluated += 1,
             _ => {}

@@ -7,18 +7,20 @@ use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
 use jsonspan::{Event, Scanner};
 use serde_json::Value;
 
-use super::bounded::{self, Visit, count_values, guard};
+use super::bounded::{self, Cost, MAX_VISITS, Visit, count_values, guard};
 
 /// The largest schema, in bytes, that is compiled.
 pub const MAX_SCHEMA_BYTES: usize = 1 << 20;
 /// The largest arguments, in bytes, that are checked. Larger ones pass.
 pub const MAX_ARGUMENTS_BYTES: usize = 1 << 20;
 
-/// Values of the schema times values of the arguments: a bound for the work where no reference is followed.
+/// Values of the schema times values of the arguments: a bound for the work between two references.
 const MAX_WORK: usize = 50_000_000;
-/// Arguments with more values than this have only their first fault named: listing faults takes memory for each.
-const MAX_LISTED_VALUES: usize = 10_000;
-const MAX_PATTERN_BYTES: usize = 256 * 1024;
+/// Patterns of the schema times bytes of the arguments: matching takes time for each state of the pattern and each byte.
+const MAX_MATCHING: usize = 256 * 1024;
+/// As `MAX_WORK`, where the faults are listed: each may take some hundred bytes.
+const MAX_LISTING: usize = 200_000;
+const MAX_PATTERN_BYTES: usize = 64 * 1024;
 const MAX_LINE_BYTES: usize = 500;
 const MAX_LISTED_FAULTS: usize = 20;
 
@@ -29,47 +31,44 @@ const MAX_LISTED_FAULTS: usize = 20;
 /// not know, refers to something that is not in it; nothing is ever fetched), a single call if its arguments are over 1 MiB, too
 /// deep, too costly to check, or fail while holding a number that cannot be represented exactly. `format` is not checked.
 pub struct InputSchema {
-    validator: Option<Validator>,
-    values: usize,
-    problem: Option<String>,
+    compiled: Result<Compiled, String>,
+}
+
+struct Compiled {
+    validator: Validator,
+    cost: Cost,
 }
 
 impl InputSchema {
     /// Compiles a JSON Schema: of the draft it names, else of 2020-12.
     #[must_use]
     pub fn compile(raw: &str) -> InputSchema {
-        match compile(raw) {
-            Ok((validator, values)) => InputSchema { validator: Some(validator), values, problem: None },
-            Err(problem) => InputSchema { validator: None, values: 0, problem: Some(one_line([problem])) },
-        }
+        InputSchema { compiled: Compiled::new(raw).map_err(|problem| one_line([problem])) }
     }
 
     /// Why the schema could not be compiled: one line of at most 500 bytes. It may quote the schema.
     #[must_use]
     pub fn problem(&self) -> Option<&str> {
-        self.problem.as_deref()
+        self.compiled.as_ref().err().map(String::as_str)
     }
 
     /// Checks the arguments of a call: a JSON text, or nothing for none.
     ///
     /// # Errors
-    /// One line of at most 500 bytes: every fault with the JSON pointer to the argument, joined by `; `. Values of the arguments
-    /// are not quoted, names of members are. Text that is not JSON is always refused.
+    /// One line of at most 500 bytes: the faults, each with the JSON pointer to the argument, joined by `; `. Values of the
+    /// arguments are not quoted, names of members are. Text that is not JSON is always refused.
     pub fn check(&self, arguments_raw: &str) -> Result<(), String> {
         let raw = if arguments_raw.trim_ascii().is_empty() { "{}" } else { arguments_raw };
         jsonspan::check(raw.as_bytes())
             .map_err(|error| one_line([format!("the arguments are not valid JSON: {error}")]))?;
-        let Some(validator) = &self.validator else { return Ok(()) };
-        if raw.len() > MAX_ARGUMENTS_BYTES {
+        let Ok(compiled) = &self.compiled else { return Ok(()) };
+        if raw.len() > MAX_ARGUMENTS_BYTES || raw.len().saturating_mul(compiled.cost.patterns) > MAX_MATCHING
+        {
             return Ok(());
         }
         // What is JSON and still does not parse is too deep or has a number out of range.
         let Ok(arguments) = serde_json::from_str::<Value>(raw) else { return Ok(()) };
-        let values = count_values(&arguments);
-        if values.saturating_mul(self.values) > MAX_WORK {
-            return Ok(());
-        }
-        match bounded::run(|| faults(validator, &arguments, values)).flatten() {
+        match compiled.faults(&arguments) {
             Some(faults) if !holds_inexact_number(raw) => Err(faults),
             _ => Ok(()),
         }
@@ -78,47 +77,56 @@ impl InputSchema {
 
 impl std::fmt::Debug for InputSchema {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InputSchema").field("problem", &self.problem).finish_non_exhaustive()
+        f.debug_struct("InputSchema").field("problem", &self.problem()).finish_non_exhaustive()
     }
 }
 
-fn compile(raw: &str) -> Result<(Validator, usize), String> {
-    if raw.len() > MAX_SCHEMA_BYTES {
-        return Err(format!("the schema has more than {MAX_SCHEMA_BYTES} bytes"));
+impl Compiled {
+    fn new(raw: &str) -> Result<Compiled, String> {
+        if raw.len() > MAX_SCHEMA_BYTES {
+            return Err(format!("the schema has more than {MAX_SCHEMA_BYTES} bytes"));
+        }
+        let mut schema: Value =
+            serde_json::from_str(raw).map_err(|error| format!("the schema cannot be read: {error}"))?;
+        let cost = guard(&mut schema).map_err(|problem| format!("the schema cannot be used: {problem}"))?;
+        // A fault inside the validator must cost this schema, not the program.
+        match catch_unwind(AssertUnwindSafe(|| build(&schema))) {
+            Ok(Ok(validator)) => Ok(Compiled { validator, cost }),
+            Ok(Err(error)) => Err(format!("the schema is not valid: {error}")),
+            Err(_) => Err("the schema cannot be compiled".to_owned()),
+        }
     }
-    let mut schema: Value =
-        serde_json::from_str(raw).map_err(|error| format!("the schema cannot be read: {error}"))?;
-    let values = count_values(&schema);
-    guard(&mut schema).map_err(|problem| format!("the schema cannot be used: {problem}"))?;
-    // A fault inside the validator must cost this schema, not the program.
-    let built = catch_unwind(AssertUnwindSafe(|| build(&schema)));
-    match built {
-        Ok(Ok(validator)) => Ok((validator, values)),
-        Ok(Err(error)) => Err(format!("the schema is not valid: {error}")),
-        Err(_) => Err("the schema cannot be compiled".to_owned()),
+
+    /// The faults in one line; `None` if there are none, or if it cannot be told at a reasonable price.
+    fn faults(&self, arguments: &Value) -> Option<String> {
+        let work = count_values(arguments).saturating_mul(self.cost.values);
+        if work > MAX_WORK || bounded::run(MAX_VISITS, || self.validator.is_valid(arguments)) != Some(false) {
+            return None;
+        }
+        let visits = u32::try_from(MAX_LISTING / work.max(1)).unwrap_or(MAX_VISITS);
+        let listed = if work <= MAX_LISTING { bounded::run(visits, || self.list(arguments)) } else { None };
+        let first =
+            || if self.cost.branches { None } else { bounded::run(MAX_VISITS, || self.first(arguments)) };
+        Some(listed.or_else(first).unwrap_or_else(|| "the arguments do not fit the input schema".to_owned()))
+    }
+
+    fn list(&self, arguments: &Value) -> String {
+        one_line(self.validator.iter_errors(arguments).take(MAX_LISTED_FAULTS).map(|error| describe(&error)))
+    }
+
+    fn first(&self, arguments: &Value) -> String {
+        one_line(self.validator.validate(arguments).err().map(|error| describe(&error)))
     }
 }
 
 fn build(schema: &Value) -> Result<Validator, ValidationError<'static>> {
+    let patterns = PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
     jsonschema::options()
-        .with_pattern_options(
-            PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES),
-        )
+        .with_pattern_options(patterns)
         .with_keyword(bounded::KEYWORD, |_, _, _| Ok(Box::new(Visit) as Box<dyn for<'i> Keyword<'i>>))
         .should_validate_formats(false)
         .offline()
         .build(schema)
-}
-
-/// The faults in one line; `None` if there are none.
-fn faults(validator: &Validator, arguments: &Value, values: usize) -> Option<String> {
-    if validator.is_valid(arguments) {
-        return None;
-    }
-    if values > MAX_LISTED_VALUES {
-        return validator.validate(arguments).err().map(|error| one_line([describe(&error)]));
-    }
-    Some(one_line(validator.iter_errors(arguments).take(MAX_LISTED_FAULTS).map(|error| describe(&error))))
 }
 
 fn describe(error: &ValidationError<'_>) -> String {

@@ -83,7 +83,7 @@ fn filter(list: &List) -> Result<Filter, String> {
         return Err(format!("--limit must be between 1 and {MAX_LIMIT}"));
     }
     Ok(Filter {
-        kinds: words(list.kind.as_deref(), "type", EventType::parse, EventType::ALL)?,
+        types: words(list.kind.as_deref(), "type", EventType::parse, EventType::ALL)?,
         statuses: words(list.status.as_deref(), "status", Status::parse, Status::ALL)?,
         server: list.server.clone(),
         tool: list.tool.clone(),

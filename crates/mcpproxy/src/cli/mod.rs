@@ -37,7 +37,7 @@ struct Line {
 #[derive(Args, Clone)]
 pub struct Common {
     /// Configuration file [default: ~/.mcpproxy/mcp_config.json]
-    #[arg(short = 'c', long, global = true, value_name = "FILE", env = "MCPPROXY_CONFIG")]
+    #[arg(short = 'c', long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Directory of the database, key, socket and logs [default: ~/.mcpproxy]
     #[arg(short = 'd', long, global = true, value_name = "DIR")]

@@ -1,5 +1,6 @@
 //! The running gateway of a data directory, as the command line reaches it: by its socket, else by its address with the key.
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,8 @@ impl Remote {
             return Ok(None);
         };
         let key = key(config)?;
-        Ok(Some(Self { run, key }))
+        let listen = run.listen.map(reachable);
+        Ok(Some(Self { run: RunFile { listen, ..run }, key }))
     }
 
     /// An MCP connection to it. Large answers are kept in `spool_dir` meanwhile.
@@ -113,6 +115,17 @@ where
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_BODY).collect().await.map_err(|e| e.to_string())?;
     Ok((status, body.to_bytes()))
+}
+
+/// The address at which this machine reaches a gateway that listens on every address.
+fn reachable(mut listen: SocketAddr) -> SocketAddr {
+    if listen.ip().is_unspecified() {
+        listen.set_ip(match listen {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    listen
 }
 
 /// The key that the gateway of this configuration goes by, if there is one yet.

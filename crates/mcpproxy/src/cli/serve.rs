@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use config::Config;
 use gateway::mcp::{Limits, Server};
-use gateway::records::Source;
+use gateway::records::{Source, StoreReport};
 use gateway::{Gateway, OpenProblem, PrincipalKind, Setup};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -82,8 +82,8 @@ fn notices(configured: &Configured) {
             configured.sources.path.display()
         );
     }
-    if let Some(file) = config::ignored_file_in_cwd(&configured.sources.path) {
-        tracing::warn!("{} is not read: a file in the current directory never is; name it with --config", file.display());
+    if let Some(notice) = config::ignored_file_in_cwd(&configured.sources.path) {
+        tracing::warn!("{notice}");
     }
 }
 
@@ -139,7 +139,7 @@ impl House {
     pub async fn open(config: Config, config_file: &Path, stdio: bool) -> Result<Self, u8> {
         let dir = DataDir::open(&config.data_dir).map_err(|e| fail(&e, e.exit_code()))?;
         let lock = Lock::take(&dir).map_err(|e| fail(&e, e.exit_code()))?;
-        let key = api_key(&config, &dir)?;
+        let key = api_key(&config, &dir, &lock)?;
         let mut doors = Doors::default();
         let mut listen = None;
         if !stdio {
@@ -197,10 +197,14 @@ impl House {
             tracing::info!("listening on http://{address}/mcp");
         }
         let routes = router(self.guard.clone(), self.mcp.clone(), self.shared.clone());
+        let witness = Arc::new(Witness::new());
+        if let Some(why) = witness.blindness() {
+            tracing::warn!("callers on loopback cannot be told apart ({why}): they need the API key or the Unix socket");
+        }
         let doors = tokio::spawn(listen::serve(
             self.doors,
             routes,
-            Arc::new(Witness::new()),
+            witness,
             listen::Limits::default(),
             end.clone(),
         ));
@@ -222,10 +226,10 @@ fn bind_socket(dir: &DataDir, lock: &Lock, doors: &mut Doors) -> Result<SocketFi
     Ok(file)
 }
 
-fn api_key(config: &Config, dir: &DataDir) -> Result<ApiKey, u8> {
+fn api_key(config: &Config, dir: &DataDir, lock: &Lock) -> Result<ApiKey, u8> {
     let variable = std::env::var(apikey::VARIABLE).ok();
     let configured = config.api_key.as_ref().map(|secret| secret.expose().to_owned());
-    ApiKey::find_or_make(variable.as_deref(), configured.as_deref(), dir).map_err(|e| fail(&e, e.exit_code()))
+    ApiKey::find_or_make(variable.as_deref(), configured.as_deref(), dir, lock).map_err(|e| fail(&e, e.exit_code()))
 }
 
 /// Opens the gateway of a configuration whose data directory is ours and locked.
@@ -245,10 +249,23 @@ pub fn open_gateway(config: Config, config_file: &Path, lazy: bool) -> Result<Ar
         }
         _ => fail(&problem, exit::GENERAL),
     })?;
-    for line in report.lines() {
-        tracing::warn!("{line}");
-    }
+    tell_report(&report);
     Ok(gateway)
+}
+
+fn tell_report(report: &StoreReport) {
+    if let Some(path) = &report.moved_aside {
+        tracing::error!("the database was damaged: it was moved to {} and a new one begins", path.display());
+    }
+    if report.abandoned > 0 {
+        tracing::warn!("{} calls were running when the last run ended; they are recorded as abandoned", report.abandoned);
+    }
+    if let Some(kind) = report.network_file_system {
+        tracing::warn!("the data directory lies on a network file system ({kind}): prefer a local one (--data-dir)");
+    }
+    if let Some(version) = report.migrated_from {
+        tracing::info!("the database was brought from schema {version} to the current one");
+    }
 }
 
 fn fail(error: &impl std::fmt::Display, code: u8) -> u8 {

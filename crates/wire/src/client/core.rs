@@ -53,7 +53,7 @@ impl Core {
     }
 
     pub(super) fn over_http(options: HttpOptions) -> Result<Core, BadHttpOptions> {
-        let link = Link::Http(Box::new(HttpLink::new(&options.url, &options.headers)?));
+        let link = Link::Http(Box::new(HttpLink::new(&options.url, &options.headers, options.socket.as_deref())?));
         let HttpOptions { name, client_version, max_message_bytes, spools, .. } = options;
         Ok(Core::new(name, client_version, max_message_bytes, spools, link))
     }

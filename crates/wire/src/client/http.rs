@@ -3,6 +3,7 @@
 mod refusal;
 mod stream;
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -52,7 +53,11 @@ struct Session {
 }
 
 impl HttpLink {
-    pub(super) fn new(url: &str, headers: &[(String, String)]) -> Result<HttpLink, BadHttpOptions> {
+    pub(super) fn new(
+        url: &str,
+        headers: &[(String, String)],
+        socket: Option<&Path>,
+    ) -> Result<HttpLink, BadHttpOptions> {
         let url =
             Url::parse(url).map_err(|error| BadHttpOptions(format!("the URL cannot be read: {error}")))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
@@ -69,6 +74,9 @@ impl HttpLink {
         if url.scheme() == "http" {
             // Without it a machine that has no certificates could not even reach a server on loopback.
             builder = builder.tls_certs_only([]);
+        }
+        if let Some(socket) = socket {
+            builder = builder.unix_socket(socket);
         }
         let client = builder.build().map_err(|error| {
             BadHttpOptions(format!("no TLS client can be made: {}", refusal::chain(&error)))

@@ -11,6 +11,7 @@ mod session;
 mod sse;
 mod stdio;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +63,8 @@ pub struct HttpOptions {
     pub max_message_bytes: u64,
     /// Where answers are kept.
     pub spools: Arc<Spools>,
+    /// The Unix socket that is connected to in place of the host of `url`.
+    pub socket: Option<PathBuf>,
 }
 
 /// Bounds of one call, and what goes with it.

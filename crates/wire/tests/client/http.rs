@@ -137,6 +137,7 @@ fn open(place: &Place, server: &Server, max: usize) -> Client {
         headers: vec![("X-Extra".into(), "one".into()), ("Accept".into(), "nonsense".into())],
         max_message_bytes: max as u64,
         spools: place.spools.clone(),
+        socket: None,
     })
     .unwrap()
 }
@@ -607,6 +608,7 @@ async fn a_server_that_is_not_there_has_not_run_the_call() {
         headers: Vec::new(),
         max_message_bytes: 1000,
         spools: place.spools.clone(),
+        socket: None,
     })
     .map_or(client, |client| client);
     let error = client.initialize(Duration::from_secs(10)).await.unwrap_err();
@@ -631,6 +633,7 @@ async fn options_that_cannot_work_are_refused() {
             headers: headers.into_iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
             max_message_bytes: 1000,
             spools: place.spools.clone(),
+        socket: None,
         });
         let error = made.unwrap_err();
         assert!(!error.to_string().contains("line"), "values of headers may be secrets: {error}");
