@@ -1,7 +1,7 @@
 # Two commands to begin with: `make demo` (the main job) and `make test` (everything that needs Rust alone).
 CARGO ?= cargo
 
-.PHONY: demo test lint fmt test-real bench build
+.PHONY: demo test lint fmt test-real build
 
 ## the main job: a large answer saved by a gateway with a built-in upstream
 demo:

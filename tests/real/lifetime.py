@@ -32,10 +32,16 @@ def noted(processes):
     return processes
 
 
+def status(stage):
+    """A small call of the launched server."""
+    return {"name": "launched:git_status", "args": {"repo_path": str(stage.fixture.repository)}}
+
+
 def end_by(stage, name, number):
+    """Starts a gateway, calls, ends it by the signal; gives the gateway and its exit code."""
     gateway = Gateway(stage.home(name, stubborn_servers(stage)))
     try:
-        reply = client.call(gateway.url, "call_tool_read", {"name": "launched:git_status", "args": {"repo_path": str(stage.fixture.repository)}})
+        reply = client.call(gateway.url, "call_tool_read", status(stage))
         check(not reply.is_error, client.text_of(reply)[:300])
         processes = noted(gateway.descendants())
     finally:
@@ -65,7 +71,8 @@ def killed_over_stdio(stage):
     home = stage.home("killed-stdio", stubborn_servers(stage))
 
     async def kill(talk):
-        await talk.call_tool("call_tool_read", {"name": "launched:git_status", "args": {"repo_path": str(stage.fixture.repository)}})
+        reply = await talk.call_tool("call_tool_read", status(stage))
+        check(not reply.is_error, client.text_of(reply)[:300])
         pid = home.run_file()["pid"]
         processes = noted(Descendants(pid))
         os.kill(pid, signal.SIGKILL)

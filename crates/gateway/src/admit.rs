@@ -109,9 +109,13 @@ impl Gate {
         Refusal::rejected(
             reason,
             if name.is_empty() {
-                format!("mcpproxy is busy: the proxy-wide concurrency limit of {max} simultaneous tool calls is saturated and {full}. Retry in a few seconds.")
+                format!(
+                    "mcpproxy is busy: the proxy-wide concurrency limit of {max} simultaneous tool calls is saturated and {full}. Retry in a few seconds."
+                )
             } else {
-                format!("Server \"{name}\" is busy: it is already running its maximum of {max} simultaneous tool calls and {full}. Retry in a few seconds.")
+                format!(
+                    "Server \"{name}\" is busy: it is already running its maximum of {max} simultaneous tool calls and {full}. Retry in a few seconds."
+                )
             },
         )
     }

@@ -44,14 +44,19 @@ pub async fn index(work: &Work, raw: Body, cancel: &CancellationToken) -> Result
     match indexed {
         Some(Ok(answer)) => Ok(answer),
         Some(Err(error)) => Err(explain(&error)),
-        None => Err(Refusal::failed(Reason::Internal, "The answer could not be read: internal error; please report it")),
+        None => Err(Refusal::failed(
+            Reason::Internal,
+            "The answer could not be read: internal error; please report it",
+        )),
     }
 }
 
 fn explain(error: &IndexError) -> Refusal {
     match error {
         IndexError::Cancelled => Refusal::cancelled(true),
-        IndexError::Io(e) => Refusal::failed(Reason::Internal, format!("The answer could not be read back: {e}")),
+        IndexError::Io(e) => {
+            Refusal::failed(Reason::Internal, format!("The answer could not be read back: {e}"))
+        }
         other => Refusal::failed(
             Reason::UpstreamGarbled,
             format!("The upstream's answer is not a tool result: {other}. Nothing was delivered or saved."),

@@ -74,7 +74,8 @@ impl Gateway {
         let standing = rules::standing(&now, &request);
         self.wait_for_listing(&request, &standing, &call.cancel).await?;
         let listed = self.catalog().resolve(&request.server, &request.tool);
-        let permit: Permit = rules::decide(caller, &now, &standing, listed.as_deref(), &request, call.variant)?;
+        let permit: Permit =
+            rules::decide(caller, &now, &standing, listed.as_deref(), &request, call.variant)?;
         let listed = listed.ok_or_else(|| rules::unlisted(&request))?;
 
         request.refuse_misplaced_save(|key| listed.declares_parameter(key))?;

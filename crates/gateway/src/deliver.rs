@@ -119,6 +119,7 @@ struct Written {
     mime_type: Option<String>,
 }
 
+#[expect(clippy::disallowed_methods, reason = "the one place where files are written")]
 fn write(
     now: &Arc<Snapshot>,
     answer: &Redacted,

@@ -84,7 +84,8 @@ fn number(value: i64) -> Box<RawValue> {
 
 /// A text that an upstream may have had a hand in goes the same road as its answers: indexed, checked, cleaned.
 pub fn cleaned(text: &str) -> String {
-    let result = serde_json::json!({"content": [{"type": "text", "text": text}], "isError": true}).to_string();
+    let result =
+        serde_json::json!({"content": [{"type": "text", "text": text}], "isError": true}).to_string();
     match Answer::index(Arc::new(result.into_bytes()), &|| false) {
         Ok(answer) => {
             let checked = content::schema::check_output(answer);

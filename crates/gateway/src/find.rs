@@ -129,6 +129,5 @@ fn limit(asked: Option<f64>, default: usize) -> Result<usize, Refusal> {
 
 fn read<'a, T: Deserialize<'a>>(raw: &'a [u8]) -> Result<T, Refusal> {
     let raw = if raw.is_empty() { b"{}" } else { raw };
-    serde_json::from_slice(raw)
-        .map_err(|e| Refusal::invalid(format!("The arguments do not fit: {e}")))
+    serde_json::from_slice(raw).map_err(|e| Refusal::invalid(format!("The arguments do not fit: {e}")))
 }

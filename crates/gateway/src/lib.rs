@@ -41,14 +41,15 @@ pub use upstream::Status as UpstreamStatus;
 /// The record, for readers.
 pub mod records {
     pub use store::{
-        Event, EventType, Filter, MAX_LIMIT, OpenReport as StoreReport, ReadError, Reader, Reason, Source, Status, StoreHealth,
+        Event, EventType, Filter, MAX_LIMIT, OpenReport as StoreReport, ReadError, Reader, Reason, Source,
+        Status, StoreHealth,
     };
 }
 /// MCP on the wire, toward agents.
 pub mod mcp {
     pub use wire::server::{
-        BoxBody, INTERNAL_ERROR, INVALID_PARAMS, Limits, METHOD_NOT_FOUND, Payload, Reply, Request, Server, ServerInfo,
-        Service,
+        BoxBody, INTERNAL_ERROR, INVALID_PARAMS, Limits, METHOD_NOT_FOUND, Payload, Reply, Request, Server,
+        ServerInfo, Service,
     };
 }
 /// MCP on the wire, toward a gateway that runs: what the command line uses.
@@ -99,7 +100,9 @@ pub enum OpenProblem {
     #[error(transparent)]
     Store(#[from] OpenError),
     /// The directory for large answers cannot be used.
-    #[error("the directory {0} for large answers cannot be used: {1}. Check that it belongs to this user and that the disk is not full")]
+    #[error(
+        "the directory {0} for large answers cannot be used: {1}. Check that it belongs to this user and that the disk is not full"
+    )]
     Spool(PathBuf, std::io::Error),
     /// The watcher could not be started.
     #[error("the process that watches over upstream processes could not be started: {0}")]
@@ -117,7 +120,8 @@ impl Gateway {
     /// What is in the way, with what to do.
     pub fn open(setup: Setup) -> Result<(Arc<Self>, OpenReport), OpenProblem> {
         let Setup { config, config_file, version, watcher, lazy } = setup;
-        let snapshot = Snapshot::of(config, &config_file, &Reservations::default()).map_err(OpenProblem::Roots)?;
+        let snapshot =
+            Snapshot::of(config, &config_file, &Reservations::default()).map_err(OpenProblem::Roots)?;
         let config = &snapshot.config;
         let spool_dir = config.data_dir.join("spool");
         let spools = Spools::open(&spool_dir, config.spool_max_bytes)
@@ -136,7 +140,7 @@ impl Gateway {
             watcher: Some(watcher),
             on_listing: listing_into(catalog.clone()),
         };
-        let upstreams = Upstreams::start(&config.servers, context, lazy).map_err(OpenProblem::Watcher)?;
+        let upstreams = Upstreams::start(&config.servers, &context, lazy).map_err(OpenProblem::Watcher)?;
         note(&store, EventType::SystemStart);
         let gateway = Self {
             live: Live::new(snapshot),
@@ -230,7 +234,7 @@ fn note_servers(store: &Store, config: &Config, now: i64) {
     store.end_first_start();
 }
 
-fn listing_into(catalog: Arc<RwLock<Arc<Catalog>>>) -> Arc<dyn Fn(&str, Vec<String>) + Send + Sync> {
+fn listing_into(catalog: Arc<RwLock<Arc<Catalog>>>) -> upstream::OnListing {
     Arc::new(move |server, raw_tools| {
         let (listed, problems) = catalog::parse_tools(server, raw_tools.iter().map(String::as_str));
         for problem in problems {

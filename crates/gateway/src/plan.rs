@@ -47,7 +47,11 @@ impl Gateway {
         let (now, store) = (now.clone(), self.store.clone());
         let preflight = move || {
             let path = now.inside(&save.path);
-            let target = now.roots.preflight(&path, save.overwrite, &SavedFiles { store: &store, limit: now.config.output.max_total_bytes });
+            let target = now.roots.preflight(
+                &path,
+                save.overwrite,
+                &SavedFiles { store: &store, limit: now.config.output.max_total_bytes },
+            );
             target.map(|target| Plan::Save { target, format: save.format })
         };
         match self.work.disk(preflight).await {
@@ -136,5 +140,9 @@ pub fn hint(now: &Snapshot, principal: &Principal) -> String {
         }
         named.push_str(&root);
     }
-    if named.is_empty() { "The path must lie inside an allowed directory.".into() } else { format!("Allowed inside: {named}") }
+    if named.is_empty() {
+        "The path must lie inside an allowed directory.".into()
+    } else {
+        format!("Allowed inside: {named}")
+    }
 }

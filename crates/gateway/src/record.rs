@@ -62,6 +62,7 @@ impl Record {
         Self::begin(store, caller, event)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the one place where records are opened")]
     fn begin(store: &Arc<Store>, caller: &Caller, mut event: Event) -> Result<Self, Refusal> {
         event.source = caller.source;
         event.caller = Some(caller.principal.kind().as_str().to_owned());
@@ -88,7 +89,13 @@ impl Record {
                 variant: &variant,
             })
             .map_err(|full| Refusal::rejected(Reason::StoreFull, full.to_string()))?;
-        Ok(Self { store: store.clone(), in_flight: Some(in_flight), event, decision: false, began: Instant::now() })
+        Ok(Self {
+            store: store.clone(),
+            in_flight: Some(in_flight),
+            event,
+            decision: false,
+            began: Instant::now(),
+        })
     }
 
     /// The upstream may run from now on; a record that is never closed says so.
@@ -187,6 +194,7 @@ impl Record {
         rows
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the one place where records are closed")]
     async fn finish(mut self) {
         let rows = self.rows();
         let Some(in_flight) = self.in_flight.take() else { return };
@@ -200,6 +208,7 @@ impl Record {
 
 impl Drop for Record {
     /// Only a panic leads here with an open record.
+    #[expect(clippy::disallowed_methods, reason = "the one place where records are closed")]
     fn drop(&mut self) {
         let Some(in_flight) = self.in_flight.take() else { return };
         self.event.status = Status::Error;

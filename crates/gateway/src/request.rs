@@ -32,7 +32,12 @@ pub const PARAMETERS: [Parameter; 9] = [
         values: &[],
         about: "Tool to call, as 'server:tool' from retrieve_tools.",
     },
-    Parameter { name: "args", kind: "object", values: &[], about: "Arguments for the tool, as a JSON object." },
+    Parameter {
+        name: "args",
+        kind: "object",
+        values: &[],
+        about: "Arguments for the tool, as a JSON object.",
+    },
     Parameter {
         name: "args_json",
         kind: "string",
@@ -164,7 +169,8 @@ fn tool_id(name: Option<&RawValue>) -> Result<(String, String), Refusal> {
     let name = name
         .and_then(text)
         .ok_or_else(|| Refusal::invalid("Missing required parameter 'name': give it as 'server:tool'"))?;
-    let wrong = |what: &str| Refusal::invalid(format!("Invalid tool name format: {}{what}", shown(name.trim())));
+    let wrong =
+        |what: &str| Refusal::invalid(format!("Invalid tool name format: {}{what}", shown(name.trim())));
     let (server, tool) = name.split_once(':').ok_or_else(|| wrong(" (expected server:tool)"))?;
     let (server, tool) = (server.trim(), tool.trim());
     if server.is_empty() || tool.is_empty() {
@@ -187,7 +193,8 @@ fn intent(
     };
     let (mut sensitivity, mut reason) =
         (flat(sensitivity, "intent_data_sensitivity")?, flat(reason, "intent_reason")?);
-    if sensitivity.is_none() && reason.is_none()
+    if sensitivity.is_none()
+        && reason.is_none()
         && let Some(members) = nested.and_then(|n| serde_json::from_str::<Members<'_>>(n.get()).ok())
     {
         for (key, value) in members.0 {
@@ -315,7 +322,8 @@ fn save(
 }
 
 fn top_level(raw: &[u8]) -> Result<Vec<(RawKey<'_>, &RawValue)>, Refusal> {
-    let text = std::str::from_utf8(raw).map_err(|_| Refusal::invalid("The call's arguments are not UTF-8"))?;
+    let text =
+        std::str::from_utf8(raw).map_err(|_| Refusal::invalid("The call's arguments are not UTF-8"))?;
     if matches!(text.trim(), "" | "null") {
         return Ok(Vec::new());
     }
@@ -441,7 +449,10 @@ mod tests {
     #[test]
     fn values_pass_byte_for_byte_on_one_line() {
         let json = "{\"name\":\"s:t\",\"args\":{\n \"z\":1e45,\"a\":-0,\"n\":725653563933458432,\"s\":\"\\u00e9\\ud800\",\"z\":1\r\n}}";
-        assert_eq!(sent(json), "{  \"z\":1e45,\"a\":-0,\"n\":725653563933458432,\"s\":\"\\u00e9\\ud800\",\"z\":1  }");
+        assert_eq!(
+            sent(json),
+            "{  \"z\":1e45,\"a\":-0,\"n\":725653563933458432,\"s\":\"\\u00e9\\ud800\",\"z\":1  }"
+        );
         assert_eq!(
             sent(r#"{"name":"s:t","args":"{\"id\":725653563933458432}"}"#),
             r#"{"id":725653563933458432}"#
@@ -455,10 +466,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(request.arguments, r#"{"id":5}"#);
-        assert_eq!(
-            request.save,
-            Some(Save { path: "/r/x".into(), format: Format::Json, overwrite: true })
-        );
+        assert_eq!(request.save, Some(Save { path: "/r/x".into(), format: Format::Json, overwrite: true }));
         for parameter in &PARAMETERS[1..8] {
             let json = format!(r#"{{"name":"s:t","{}":null,"k":1}}"#, parameter.name);
             assert_eq!(sent(&json), r#"{"k":1}"#, "{}", parameter.name);
@@ -467,7 +475,8 @@ mod tests {
 
     #[test]
     fn an_intent_object_is_ours_only_if_it_looks_like_one() {
-        let request = parse(r#"{"name":"s:t","intent":{"data_sensitivity":"public","reason":"why"},"k":1}"#).unwrap();
+        let request =
+            parse(r#"{"name":"s:t","intent":{"data_sensitivity":"public","reason":"why"},"k":1}"#).unwrap();
         assert_eq!(request.sensitivity.as_deref(), Some("public"));
         assert_eq!(request.reason.as_deref(), Some("why"));
         assert_eq!(request.arguments, r#"{"k":1}"#);
@@ -506,7 +515,8 @@ mod tests {
             assert_eq!(refusal.reason, Reason::SaveArguments, "{json}");
             assert!(refusal.text().starts_with("save_to_file: ") && refusal.text().contains(named), "{json}");
         }
-        let nulls = parse(r#"{"name":"s:t","save_to_file":null,"save_format":null,"save_overwrite":null}"#).unwrap();
+        let nulls =
+            parse(r#"{"name":"s:t","save_to_file":null,"save_format":null,"save_overwrite":null}"#).unwrap();
         assert_eq!(nulls.save, None);
     }
 

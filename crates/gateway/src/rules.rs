@@ -116,7 +116,10 @@ pub fn decide(
 
 /// Only a tool that is listed gets a permit, so this is a fault of ours.
 pub fn unlisted(request: &Request) -> Refusal {
-    Refusal::failed(Reason::Internal, format!("'{}:{}' was permitted but is not listed", request.server, request.tool))
+    Refusal::failed(
+        Reason::Internal,
+        format!("'{}:{}' was permitted but is not listed", request.server, request.tool),
+    )
 }
 
 /// Checks the arguments against the tool's input schema.
@@ -132,7 +135,8 @@ pub fn invalid_arguments(listed: &Listed, detail: &str) -> Refusal {
         "Fix arguments to match input_schema, then retry. For the full definition call \
          describe_tool({{tool_ids:[\"{id}\"]}})."
     );
-    let schema = RawValue::from_string(listed.input_schema.clone()).unwrap_or_else(|_| RawValue::NULL.to_owned());
+    let schema =
+        RawValue::from_string(listed.input_schema.clone()).unwrap_or_else(|_| RawValue::NULL.to_owned());
     let more = vec![
         ("error_type", raw("invalid_params")),
         ("hint", raw(&hint)),

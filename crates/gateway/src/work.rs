@@ -32,7 +32,10 @@ impl Work {
         Self::run(&self.disk, job).await
     }
 
-    async fn run<T: Send + 'static>(lane: &Arc<Semaphore>, job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    async fn run<T: Send + 'static>(
+        lane: &Arc<Semaphore>,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
         let turn = lane.clone().acquire_owned().await.ok()?;
         tokio::task::spawn_blocking(move || {
             let _turn = turn;

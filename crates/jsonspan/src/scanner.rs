@@ -201,9 +201,10 @@ impl Scanner {
     }
 
     /// Everything between the tokens, and their first bytes.
+    #[inline]
     fn structure(&mut self, piece: &[u8], at: usize, sink: &mut impl FnMut(Event<'_>)) -> Step {
         let Some(&byte) = piece.get(at) else { return Ok(at) };
-        if matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
+        if byte <= b' ' && matches!(byte, b' ' | b'\n' | b'\r' | b'\t') {
             let rest = piece.get(at..).unwrap_or_default();
             let blank = rest.iter().position(|byte| !matches!(byte, b' ' | b'\n' | b'\r' | b'\t'));
             return Ok(at + blank.unwrap_or(rest.len()));
@@ -228,6 +229,7 @@ impl Scanner {
         }
     }
 
+    #[inline]
     fn begin_value(&mut self, piece: &[u8], at: usize, byte: u8, sink: &mut impl FnMut(Event<'_>)) -> Step {
         let offset = self.base + at as u64;
         let word: &'static [u8] = match byte {
@@ -255,6 +257,7 @@ impl Scanner {
         self.literal(piece, at + 1, word, sink)
     }
 
+    #[inline]
     fn next(&mut self, at: usize, byte: u8, sink: &mut impl FnMut(Event<'_>)) -> Step {
         match (self.stack.in_object(), byte) {
             (true, b',') => self.state = State::Key,
@@ -284,6 +287,7 @@ impl Scanner {
         at + 1
     }
 
+    #[inline]
     fn after_value(&self) -> State {
         if self.stack.depth() == 0 { State::Done } else { State::Next }
     }
@@ -353,6 +357,10 @@ impl Scanner {
         sink: &mut impl FnMut(Event<'_>),
     ) -> Step {
         while let Some(&byte) = piece.get(at) {
+            if byte.is_ascii_digit() && digits == Digits::Whole {
+                at += 1;
+                continue;
+            }
             match digits.after(byte) {
                 Some(next) => digits = next,
                 None if digits.may_end() => {
@@ -367,6 +375,7 @@ impl Scanner {
         Ok(at)
     }
 
+    #[inline]
     fn end_number(&mut self, piece: &[u8], at: usize, sink: &mut impl FnMut(Event<'_>)) {
         let span = Span { start: self.token, end: self.base + at as u64 };
         self.state = self.after_value();
@@ -440,6 +449,7 @@ impl Digits {
 }
 
 /// The bytes of a token whose content lies at `content` and ends at `at` in the piece, if it is short enough.
+#[inline]
 fn captured<'a>(
     held: &'a mut Vec<u8>,
     piece: &'a [u8],

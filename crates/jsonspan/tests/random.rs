@@ -6,9 +6,9 @@ use jsonspan::{Event, Scanner, SyntaxError, check};
 const ROUNDS: usize = 40_000;
 
 const SEEDS: [&str; 6] = [
-    r#"{"content":[{"type":"text","text":"a\\u00e9\\n"}],"isError":false}"#,
+    r#"{"content":[{"type":"text","text":"a\u00e9\n"}],"isError":false}"#,
     "[1,-0,0.5e-3,12E+9,[[],{}],null,true]",
-    r#""\\ud83d\\ude00 \\"quoted\\" \\/""#,
+    r#""\ud83d\ude00 \"quoted\" \/""#,
     " { \"a\" : [ 1 , 2 ] ,\t\"b\":{}}\r\n",
     "-10.25",
     r#"{"a":{"a":{"a":[{"b":"x"},false]}}}"#,

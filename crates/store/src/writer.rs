@@ -88,7 +88,6 @@ impl Writer {
             }
             mended = false;
             if self.shared.pause(wait) {
-                #[expect(clippy::disallowed_methods, reason = "this thread does nothing but write")]
                 std::thread::sleep(wait.min(BACK_OFF.0 * 4));
                 last_attempts += 1;
                 if last_attempts >= LAST_ATTEMPTS {

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,7 +30,10 @@ struct Answer<'a> {
 impl Reply {
     /// The raw bytes of the answer's `result`.
     pub fn raw_result(&self) -> &str {
-        let last = self.messages.last().unwrap_or_else(|| panic!("no message; status {} {}", self.status, self.text()));
+        let last = self
+            .messages
+            .last()
+            .unwrap_or_else(|| panic!("no message; status {} {}", self.status, self.text()));
         let answer: Answer<'_> = serde_json::from_str(last).unwrap();
         answer.result.unwrap_or_else(|| panic!("no result in {last}")).get()
     }
@@ -89,6 +93,14 @@ impl Endpoint {
     pub fn http(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+        stream.write_all(self.head(method, path, headers, body.len()).as_bytes()).unwrap();
+        // A server may refuse before it has read the body, and close.
+        let _ = stream.write_all(body);
+        read_reply(BufReader::new(stream))
+    }
+
+    /// The head of a request, to its empty line.
+    pub fn head(&self, method: &str, path: &str, headers: &[(&str, &str)], length: usize) -> String {
         let own = |name: &str| headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
         let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
         if !own("host") {
@@ -100,11 +112,51 @@ impl Endpoint {
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
-        stream.write_all(head.as_bytes()).unwrap();
-        // A server may refuse before it has read the body, and close.
-        let _ = stream.write_all(body);
-        read_reply(BufReader::new(stream))
+        head.push_str(&format!("content-length: {length}\r\n\r\n"));
+        head
+    }
+
+    /// Sends the request of one call and gives the connection back without reading, for a client that goes away.
+    pub fn send_only(&self, params: &str) -> TcpStream {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let head = self.head("POST", "/mcp", &POST, body.len());
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        stream
+    }
+
+    /// The same place with one more header on every request.
+    #[must_use]
+    pub fn with(&self, name: &str, value: &str) -> Self {
+        let mut other = self.clone();
+        other.headers.push((name.to_owned(), value.to_owned()));
+        other
+    }
+
+    /// Opens a session as a client of this name; what comes back sends everything in it.
+    pub fn session(&self, client: &str) -> Self {
+        let params = format!(
+            r#"{{"protocolVersion":"2025-11-25","capabilities":{{}},"clientInfo":{{"name":"{client}","version":"1.2.3"}}}}"#
+        );
+        let reply = self.rpc("initialize", &params);
+        let id = reply
+            .header("mcp-session-id")
+            .unwrap_or_else(|| panic!("no session: {}{}", reply.head, reply.text()));
+        let session = self.with("mcp-session-id", &id);
+        assert_eq!(session.notify("notifications/initialized", "{}").status, 202);
+        session
+    }
+
+    /// One notification to `/mcp`.
+    pub fn notify(&self, method: &str, params: &str) -> Reply {
+        let body = format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#);
+        self.http("POST", "/mcp", &POST, body.as_bytes())
+    }
+
+    /// One request to `/mcp` with this raw id.
+    pub fn rpc_as(&self, id: &str, method: &str, params: &str) -> Reply {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
+        self.http("POST", "/mcp", &POST, body.as_bytes())
     }
 
     /// One JSON-RPC request to `/mcp`.
@@ -122,6 +174,16 @@ impl Endpoint {
     pub fn tool(&self, tool: &str, arguments: &str) -> Reply {
         self.rpc("tools/call", &format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#))
     }
+}
+
+/// One HTTP request over a Unix socket, with no key.
+pub fn over_socket(socket: &Path, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    let nowhere = Endpoint { address: "localhost".into(), headers: Vec::new() };
+    stream.write_all(nowhere.head(method, path, headers, body.len()).as_bytes()).unwrap();
+    let _ = stream.write_all(body);
+    read_reply(BufReader::new(stream))
 }
 
 /// Headers of an MCP POST.
@@ -171,8 +233,11 @@ fn events(body: &[u8]) -> Vec<String> {
     let text = String::from_utf8(body.to_vec()).unwrap();
     text.split("\n\n")
         .filter_map(|event| {
-            let data: Vec<&str> =
-                event.lines().filter_map(|l| l.strip_prefix("data:")).map(|d| d.strip_prefix(' ').unwrap_or(d)).collect();
+            let data: Vec<&str> = event
+                .lines()
+                .filter_map(|l| l.strip_prefix("data:"))
+                .map(|d| d.strip_prefix(' ').unwrap_or(d))
+                .collect();
             let data = data.join("\n");
             (!data.is_empty()).then_some(data)
         })
@@ -243,9 +308,18 @@ impl CallBuilder {
 
     /// Sends it and waits for the answer.
     pub fn send(self) -> Reply {
+        self.endpoint.rpc("tools/call", &self.params())
+    }
+
+    /// Sends it under this raw id and waits for the answer.
+    pub fn send_as(self, id: &str) -> Reply {
+        self.endpoint.rpc_as(id, "tools/call", &self.params())
+    }
+
+    /// The raw parameters of the request.
+    pub fn params(&self) -> String {
         let arguments = format!("{{{}}}", self.members.join(","));
-        let params = format!(r#"{{"name":"{}","arguments":{arguments}{}}}"#, self.variant, self.extra);
-        self.endpoint.rpc("tools/call", &params)
+        format!(r#"{{"name":"{}","arguments":{arguments}{}}}"#, self.variant, self.extra)
     }
 }
 

@@ -147,7 +147,8 @@ impl Home {
         self.lines(name, "calls").len()
     }
 
-    /// Lines of one of a stdio upstream's notes: `calls`, `pids`, `cancelled`, `methods`, `grandchild`.
+    /// Lines of one of a stdio upstream's notes: `calls` and their raw `ids`, `pids`, `cancelled`, `methods`,
+    /// `grandchild`.
     pub fn lines(&self, name: &str, what: &str) -> Vec<String> {
         let file = self.at(&format!("upstream-{name}")).join(what);
         fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect()
@@ -186,16 +187,34 @@ impl Home {
         finish(command)
     }
 
+    /// Runs `serve` where it must end by itself.
+    pub fn serve_to_its_end(&self) -> Output {
+        let mut command = self.command();
+        command.arg("serve").arg("--config").arg(self.config_file()).args(&self.args);
+        finish_within(command, PATIENCE)
+    }
+
     /// Starts `serve` and waits until it is ready and its servers have settled.
     pub fn serve(&self) -> Gateway {
+        let mut gateway = self.start();
+        gateway.wait_until("/readyz");
+        gateway
+    }
+
+    /// Starts `serve` and waits until it listens; its servers may not be connected yet.
+    pub fn serve_cold(&self) -> Gateway {
+        let mut gateway = self.start();
+        gateway.wait_until("/healthz");
+        gateway
+    }
+
+    fn start(&self) -> Gateway {
         let mut command = self.command();
         command.arg("serve").arg("--config").arg(self.config_file()).args(&self.args);
         let log = fs::File::create(self.at("serve.log")).unwrap();
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         let child = command.spawn().unwrap();
-        let mut gateway = Gateway { child, endpoint: None, home: self.path().to_owned(), data: self.data() };
-        gateway.wait_until_ready();
-        gateway
+        Gateway { child, endpoint: None, home: self.path().to_owned(), data: self.data() }
     }
 
     /// The API key that the gateway made.
@@ -229,11 +248,30 @@ impl Home {
 
 /// Runs a command to its end.
 pub fn finish(mut command: Command) -> Output {
-    let output = command.output().unwrap();
-    Output {
-        code: output.status.code().unwrap_or(-1),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    Output::of(&command.output().unwrap())
+}
+
+/// Runs a command that must end by itself within `patience`.
+pub fn finish_within(mut command: Command, patience: Duration) -> Output {
+    let pipes = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = pipes.spawn().unwrap();
+    let pid = child.id();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    let Ok(output) = receiver.recv_timeout(patience) else {
+        signal(pid, "KILL");
+        panic!("{command:?} did not end within {patience:?}");
+    };
+    Output::of(&output.unwrap())
+}
+
+impl Output {
+    fn of(output: &std::process::Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
     }
 }
 
@@ -246,7 +284,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    fn wait_until_ready(&mut self) {
+    fn wait_until(&mut self, route: &str) {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
             if let Some(status) = self.child.try_wait().unwrap() {
@@ -254,7 +292,7 @@ impl Gateway {
             }
             if let Some(address) = self.address() {
                 let endpoint = Endpoint { address, headers: Vec::new() };
-                let ready = endpoint.http("GET", "/readyz", &[], b"");
+                let ready = endpoint.http("GET", route, &[], b"");
                 self.endpoint = Some(endpoint);
                 if ready.status == 200 {
                     return;
@@ -283,6 +321,21 @@ impl Gateway {
     /// One call of one of its own tools.
     pub fn tool(&self, tool: &str, arguments: &str) -> Reply {
         self.endpoint().tool(tool, arguments)
+    }
+
+    /// What `GET /api/v1/status` says.
+    pub fn status(&self) -> Value {
+        let key = fs::read_to_string(self.data.join("api_key")).unwrap();
+        let reply = self.endpoint().http("GET", "/api/v1/status", &[("x-api-key", key.trim())], b"");
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        serde_json::from_slice::<Value>(&reply.body).unwrap()["data"].take()
+    }
+
+    /// What `GET /api/v1/status` says of one server.
+    pub fn server(&self, name: &str) -> Value {
+        let status = self.status();
+        let servers = status["servers"].as_array().unwrap();
+        servers.iter().find(|s| s["name"] == name).unwrap_or_else(|| panic!("no {name} in {status}")).clone()
     }
 
     /// What it wrote to standard error.
@@ -354,6 +407,19 @@ pub fn alive(pid: u32) -> bool {
     let mut stat = String::new();
     fs::File::open(format!("/proc/{pid}/stat")).and_then(|mut f| f.read_to_string(&mut stat)).is_ok()
         && !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z')
+}
+
+/// Waits; for a bound that is itself what is tested.
+pub fn pause(milliseconds: u64) {
+    std::thread::sleep(Duration::from_millis(milliseconds));
+}
+
+/// Processes whose parent is this one.
+pub fn children(parent: u32) -> Vec<u32> {
+    let stat = |pid: u32| fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+    let parent_of = |stat: String| stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse::<u32>().ok();
+    let all = fs::read_dir("/proc").unwrap().filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok());
+    all.filter(|pid| stat(*pid).and_then(parent_of) == Some(parent)).collect()
 }
 
 /// Sends a signal by name to a process that the test started.

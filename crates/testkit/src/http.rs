@@ -30,6 +30,7 @@ struct Shared {
     calls: AtomicUsize,
     requests: AtomicUsize,
     bodies: Mutex<Vec<String>>,
+    ids: Mutex<Vec<String>>,
     cancelled: Mutex<Vec<String>>,
     headers: Mutex<Vec<String>>,
     down: AtomicBool,
@@ -57,6 +58,7 @@ impl HttpUpstream {
             calls: AtomicUsize::new(0),
             requests: AtomicUsize::new(0),
             bodies: Mutex::new(Vec::new()),
+            ids: Mutex::new(Vec::new()),
             cancelled: Mutex::new(Vec::new()),
             headers: Mutex::new(Vec::new()),
             down: AtomicBool::new(false),
@@ -84,6 +86,11 @@ impl HttpUpstream {
     /// Parameters of the tool calls seen so far, raw.
     pub fn call_params(&self) -> Vec<String> {
         self.shared.bodies.lock().unwrap().clone()
+    }
+
+    /// Ids of the tool calls seen so far, raw.
+    pub fn ids(&self) -> Vec<String> {
+        self.shared.ids.lock().unwrap().clone()
     }
 
     /// Parameters of the cancellations seen so far, raw.
@@ -183,6 +190,7 @@ fn exchange(shared: &Shared, head: &str, body: &[u8], writer: &mut TcpStream) ->
     }
     match asked.method.as_str() {
         "tools/call" => {
+            shared.ids.lock().unwrap().push(asked.id.clone().unwrap_or_default());
             shared.calls.fetch_add(1, Ordering::SeqCst);
             shared.bodies.lock().unwrap().push(asked.params.clone());
         }
@@ -200,9 +208,11 @@ fn answer(shared: &Shared, asked: &Asked, session: Option<String>, writer: &mut 
     let script = shared.script.lock().unwrap().clone();
     let kind = if shared.form == Form::Events { "text/event-stream" } else { "application/json" };
     let session = session.map_or(String::new(), |s| format!("mcp-session-id: {s}\r\n"));
-    let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n{session}transfer-encoding: chunked\r\n\r\n");
+    let head =
+        format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n{session}transfer-encoding: chunked\r\n\r\n");
     writer.write_all(head.as_bytes())?;
-    let mut sink = Body { writer, form: shared.form, inside: false, messages: 0, dead: false, buffer: Vec::new() };
+    let mut sink =
+        Body { writer, form: shared.form, inside: false, messages: 0, dead: false, buffer: Vec::new() };
     respond(&script, asked, &mut sink)?;
     if sink.dead {
         return Err(io::ErrorKind::ConnectionAborted.into());

@@ -1,7 +1,7 @@
 //! The scripted upstream as a process that speaks over its standard streams.
 //!
-//! Its one argument is a directory: `script.json` is read again for every message; `calls`, `pids`, `cancelled` and
-//! `methods` get one line per event.
+//! Its one argument is a directory: `script.json` is read again for every message; `calls`, `ids`, `pids`,
+//! `cancelled` and `methods` get one line per event.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufWriter, Write};
@@ -24,7 +24,10 @@ pub fn main() {
         let Some(asked) = Asked::read(&line) else { continue };
         append(&dir, "methods", &asked.method);
         match asked.method.as_str() {
-            "tools/call" => append(&dir, "calls", &asked.params),
+            "tools/call" => {
+                append(&dir, "ids", asked.id.as_deref().unwrap_or_default());
+                append(&dir, "calls", &asked.params);
+            }
             "notifications/cancelled" => append(&dir, "cancelled", &asked.params),
             _ => {}
         }

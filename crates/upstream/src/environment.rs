@@ -4,7 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 const PROXY: [&str; 8] = [
-    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
 ];
 
 /// The variables for a child of ours, before those of its own entry.
@@ -22,7 +29,8 @@ pub fn for_children(
         }
     }
     if policy.enhance_path {
-        let path = enhanced(child.get("PATH").map_or("", String::as_str), child.get("HOME").map(String::as_str));
+        let path =
+            enhanced(child.get("PATH").map_or("", String::as_str), child.get("HOME").map(String::as_str));
         child.insert("PATH".into(), path);
     }
     child.extend(policy.custom_vars.iter().map(|(k, v)| (k.clone(), v.clone())));
@@ -33,7 +41,8 @@ pub fn for_children(
 fn enhanced(path: &str, home: Option<&str>) -> String {
     let mut parts: Vec<String> = path.split(':').filter(|p| !p.is_empty()).map(str::to_owned).collect();
     let homes = home.into_iter().flat_map(|h| {
-        [".local/bin", ".cargo/bin", ".bun/bin", ".deno/bin"].map(|d| format!("{}/{d}", h.trim_end_matches('/')))
+        [".local/bin", ".cargo/bin", ".bun/bin", ".deno/bin"]
+            .map(|d| format!("{}/{d}", h.trim_end_matches('/')))
     });
     let system = ["/usr/local/bin", "/opt/homebrew/bin", "/usr/bin", "/bin"].map(str::to_owned);
     for extra in homes.chain(system) {

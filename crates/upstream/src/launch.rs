@@ -61,7 +61,8 @@ pub fn launch(
     if let Some(watcher) = watcher {
         watcher.watch(pid);
     }
-    let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    let (Some(stdin), Some(stdout), Some(stderr)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
         return Err("its standard streams could not be taken".into());
     };
@@ -82,7 +83,10 @@ fn cannot_start(
     if let Some(cwd) = cwd
         && !cwd.is_dir()
     {
-        return format!("its working directory {} does not exist: correct \"cwd\" in its entry", cwd.display());
+        return format!(
+            "its working directory {} does not exist: correct \"cwd\" in its entry",
+            cwd.display()
+        );
     }
     match error.kind() {
         std::io::ErrorKind::NotFound => format!(
@@ -90,7 +94,9 @@ fn cannot_start(
             environment.get("PATH").map_or("nothing", String::as_str)
         ),
         std::io::ErrorKind::PermissionDenied => {
-            format!("the command '{command}' may not be run by this user: check that it is an executable file")
+            format!(
+                "the command '{command}' may not be run by this user: check that it is an executable file"
+            )
         }
         _ => format!("the command '{command}' could not be started: {error}"),
     }

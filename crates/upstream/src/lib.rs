@@ -23,6 +23,9 @@ pub use state::{State, Status};
 
 use supervise::Supervised;
 
+/// Told a server's name and the raw entries of its tools.
+pub type OnListing = Arc<dyn Fn(&str, Vec<String>) + Send + Sync>;
+
 /// What the supervisors share: where they log, who watches their children, and whom they tell about listed tools.
 #[derive(Clone)]
 pub struct Context {
@@ -37,7 +40,7 @@ pub struct Context {
     /// The program that becomes the watcher process, and its arguments; `None` runs without one (tests of this crate).
     pub watcher: Option<(PathBuf, Vec<String>)>,
     /// Told the raw tool entries of a server, before the server counts as ready.
-    pub on_listing: Arc<dyn Fn(&str, Vec<String>) + Send + Sync>,
+    pub on_listing: OnListing,
 }
 
 /// All upstream servers of one configuration.
@@ -63,9 +66,9 @@ impl Upstreams {
     ///
     /// # Errors
     /// The watcher process could not be started; without it children could outlive us.
-    pub fn start(servers: &[config::Server], context: Context, lazy: bool) -> std::io::Result<Self> {
+    pub fn start(servers: &[config::Server], context: &Context, lazy: bool) -> std::io::Result<Self> {
         let watcher = match &context.watcher {
-            Some((program, arguments)) if servers.iter().any(|s| launch::starts_a_process(s)) => {
+            Some((program, arguments)) if servers.iter().any(launch::starts_a_process) => {
                 Some(Arc::new(watch::Watcher::spawn(program, arguments)?))
             }
             _ => None,

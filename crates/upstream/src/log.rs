@@ -141,7 +141,9 @@ fn file_name(server: &str) -> String {
         return server.to_owned();
     }
     let safe: String = server.chars().take(60).map(|c| if plain(c) && c != '.' { c } else { '_' }).collect();
-    let sum = server.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    let sum = server
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
     format!("{safe}-{sum:016x}")
 }
 

@@ -86,7 +86,8 @@ impl State {
         match self {
             Self::Disabled => "enabled is false in the configuration".into(),
             Self::Quarantined => {
-                "held: not started and not connected; take \"quarantined\": true out of its entry to start it".into()
+                "held: not started and not connected; take \"quarantined\": true out of its entry to start it"
+                    .into()
             }
             Self::Unsupported(what) => what.clone(),
             Self::Ready(ready) => format!("{} (MCP {})", ready.told, ready.protocol),

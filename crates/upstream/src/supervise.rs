@@ -43,13 +43,19 @@ pub struct Supervised {
 
 impl Supervised {
     /// Starts the task, unless the entry may not run.
-    pub fn start(server: config::Server, context: Context, watcher: Option<Arc<Watcher>>, lazy: bool) -> Arc<Self> {
+    pub fn start(
+        server: config::Server,
+        context: Context,
+        watcher: Option<Arc<Watcher>>,
+        lazy: bool,
+    ) -> Arc<Self> {
         let log = Log::open(&context.log_dir, &server.name);
         let resting = if lazy { State::Resting } else { State::Connecting };
         let first = held(&server).unwrap_or(resting);
         let runs = matches!(first, State::Resting | State::Connecting);
         let (sender, state) = watch::channel(first);
-        let (wake, pid, stop) = (Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)), CancellationToken::new());
+        let (wake, pid, stop) =
+            (Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)), CancellationToken::new());
         let task = runs.then(|| {
             let supervisor = Supervisor {
                 server: server.clone(),
@@ -268,7 +274,8 @@ impl Supervisor {
     }
 
     fn connect(&self) -> Result<Connection, String> {
-        let server = self.server.resolve_secrets(&|name| std::env::var(name).ok()).map_err(|p| p.to_string())?;
+        let server =
+            self.server.resolve_secrets(&|name| std::env::var(name).ok()).map_err(|p| p.to_string())?;
         if matches!(server.transport, Transport::Http { .. }) {
             return Ok(Connection::of(http::connect(&server, &self.context)?, None));
         }
@@ -344,7 +351,9 @@ impl Supervisor {
             Ok(tools) => {
                 self.state.send_replace(State::Ready(Ready { tools, ..ready.clone() }));
             }
-            Err(message) => tracing::warn!(server = %self.server.name, "the changed tool list was not read: {message}"),
+            Err(message) => {
+                tracing::warn!(server = %self.server.name, "the changed tool list was not read: {message}");
+            }
         }
     }
 

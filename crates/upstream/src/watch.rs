@@ -123,7 +123,11 @@ pub fn run(instance: &str) {
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let Some((sign, number)) = line.split_at_checked(1) else { continue };
         let Ok(group) = number.parse::<u32>() else { continue };
-        if sign == "+" { groups.insert(group) } else { groups.remove(&group) };
+        if sign == "+" {
+            groups.insert(group)
+        } else {
+            groups.remove(&group)
+        };
     }
     let marker = Marker::of_instance(instance);
     for group in &groups {

@@ -65,7 +65,10 @@ fn show(common: &Common, what: What) -> Result<u8, u8> {
         }
         What::Show { id } => {
             let Some(event) = reader.get(&id).map_err(|e| fail(&e.to_string()))? else {
-                return Err(fail(&format!("No event has the id '{}'. `mcpproxy activity list` shows ids.", output::shown(&id))));
+                return Err(fail(&format!(
+                    "No event has the id '{}'. `mcpproxy activity list` shows ids.",
+                    output::shown(&id)
+                )));
             };
             print_one(&event, common.output);
         }
@@ -105,7 +108,9 @@ fn words<T: Copy + std::fmt::Display>(
     given
         .into_iter()
         .flat_map(|text| text.split(',').map(str::trim).filter(|word| !word.is_empty()))
-        .map(|word| parse(word).ok_or_else(|| format!("'{}' is no {name}; known: {}", output::shown(word), known())))
+        .map(|word| {
+            parse(word).ok_or_else(|| format!("'{}' is no {name}; known: {}", output::shown(word), known()))
+        })
         .collect()
 }
 

@@ -120,7 +120,9 @@ impl Flags {
     /// The arguments of the gateway's own tool, raw, so that numbers stay as they were typed.
     fn arguments(&self) -> Result<Bytes, String> {
         if self.save_to_file.is_none() && (self.save_format.is_some() || self.save_overwrite) {
-            return Err("--save-format and --save-overwrite mean something only with --save-to-file; add it".into());
+            return Err(
+                "--save-format and --save-overwrite mean something only with --save-to-file; add it".into()
+            );
         }
         if self.save_to_file.as_ref().is_some_and(|p| p.trim().is_empty()) {
             return Err("--save-to-file is empty: give the absolute path of the file to make".into());
@@ -160,7 +162,8 @@ async fn through(
     let client = remote.client(config).await?;
     // The gateway ends the call by its own limits, which it alone knows; ours only catches one that is gone.
     let patience = config.call_tool_total_timeout + Duration::from_secs(60);
-    let options = CallOptions { timeout: patience, total: patience, cancel: cancelled_by_ctrl_c(), progress: None };
+    let options =
+        CallOptions { timeout: patience, total: patience, cancel: cancelled_by_ctrl_c(), progress: None };
     let answer = client.call_tool(variant.tool_name(), arguments.clone(), options).await;
     let body = match answer {
         Ok(body) => body,
@@ -172,7 +175,11 @@ async fn through(
 }
 
 /// Without a running gateway: one is opened in this process, for this call.
-async fn alone(configured: Configured, variant: gateway::Variant, arguments: Bytes) -> Result<Vec<u8>, Failure> {
+async fn alone(
+    configured: Configured,
+    variant: gateway::Variant,
+    arguments: Bytes,
+) -> Result<Vec<u8>, Failure> {
     let config = configured.loaded.config;
     let dir = DataDir::open(&config.data_dir).map_err(|e| told(&e, e.exit_code()))?;
     let lock = Lock::take(&dir).map_err(|e| told(&e, e.exit_code()))?;

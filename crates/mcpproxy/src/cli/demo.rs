@@ -94,10 +94,12 @@ async fn show(home: &Home) -> Result<(), String> {
     let overrides = Overrides { config: Some(home.config_file()), ..Overrides::default() };
     // The demo must not obey what happens to be set for a real gateway.
     let sources = Sources::new(overrides, Variables::default()).map_err(|e| e.to_string())?;
-    let loaded = config::load(&sources).map_err(|p| p.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+    let loaded = config::load(&sources)
+        .map_err(|p| p.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     setup::log(&loaded.config);
     output::line(&format!("A gateway with one built-in server, in {}", home.0.display()));
-    let house = House::open(loaded.config, &home.config_file(), false).await.map_err(|_| "it could not be opened")?;
+    let house =
+        House::open(loaded.config, &home.config_file(), false).await.map_err(|_| "it could not be opened")?;
     let address = house.listen.ok_or("it does not listen")?;
     let key = house.key.reveal().to_owned();
     let living = tokio::spawn(house.live(end.clone(), false));
@@ -130,11 +132,15 @@ async fn tell_story(home: &Home, url: &str, key: &str) -> Result<(), String> {
     output::line("\nand gets, in place of the whole answer, this envelope:");
     let mut short = envelope.clone();
     if let Some(preview) = envelope["preview"].as_str() {
-        short["preview"] = json!(format!("{} … ({} characters)", first(preview, 60), preview.chars().count()));
+        short["preview"] =
+            json!(format!("{} … ({} characters)", first(preview, 60), preview.chars().count()));
     }
     output::line(&pretty(&short));
     check(&file, &envelope)?;
-    output::line(&format!("\nThe file holds {} bytes; its size and SHA-256 are those of the envelope.", envelope["bytes"]));
+    output::line(&format!(
+        "\nThe file holds {} bytes; its size and SHA-256 are those of the envelope.",
+        envelope["bytes"]
+    ));
     client.shutdown().await;
     show_record(home).await
 }

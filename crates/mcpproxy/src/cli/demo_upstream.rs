@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gateway::mcp::{INVALID_PARAMS, Limits, METHOD_NOT_FOUND, Payload, Reply, Request, Server, ServerInfo, Service};
+use gateway::mcp::{
+    INVALID_PARAMS, Limits, METHOD_NOT_FOUND, Payload, Reply, Request, Server, ServerInfo, Service,
+};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -31,7 +31,9 @@ impl Remote {
     /// # Errors
     /// What it wrote about itself cannot be read.
     pub fn find(config: &Config) -> Result<Option<Self>, String> {
-        let Some(run) = RunFile::of_running(&config.data_dir).map_err(|e| format!("run.json cannot be read: {e}"))? else {
+        let Some(run) =
+            RunFile::of_running(&config.data_dir).map_err(|e| format!("run.json cannot be read: {e}"))?
+        else {
             return Ok(None);
         };
         let key = key(config)?;
@@ -53,7 +55,9 @@ impl Remote {
                 headers.push(("X-API-Key".to_owned(), key.reveal().to_owned()));
                 format!("http://{address}/mcp")
             }
-            (None, None) => return Err("it serves one agent over stdio and has no socket (enable_socket is false)".into()),
+            (None, None) => {
+                return Err("it serves one agent over stdio and has no socket (enable_socket is false)".into());
+            }
         };
         let client = Client::http(HttpOptions {
             name: "mcpproxy".into(),
@@ -66,7 +70,10 @@ impl Remote {
             socket: self.run.socket.clone(),
         })
         .map_err(|e| e.to_string())?;
-        client.initialize(Duration::from_secs(30)).await.map_err(|e| format!("the running gateway did not answer: {e}"))?;
+        client
+            .initialize(Duration::from_secs(30))
+            .await
+            .map_err(|e| format!("the running gateway did not answer: {e}"))?;
         Ok(client)
     }
 
@@ -79,7 +86,8 @@ impl Remote {
             .await
             .map_err(|_| "the running gateway did not answer within 10 seconds".to_owned())??;
         let status = response.0;
-        let value: Value = serde_json::from_slice(&response.1).map_err(|e| format!("its answer cannot be read: {e}"))?;
+        let value: Value =
+            serde_json::from_slice(&response.1).map_err(|e| format!("its answer cannot be read: {e}"))?;
         if status.is_success() { Ok(value) } else { Err(format!("it answered {status}: {}", value["error"])) }
     }
 
@@ -99,7 +107,12 @@ impl Remote {
     }
 }
 
-async fn exchange<T>(io: T, host: &str, path: &str, key: Option<&ApiKey>) -> Result<(http::StatusCode, Bytes), String>
+async fn exchange<T>(
+    io: T,
+    host: &str,
+    path: &str,
+    key: Option<&ApiKey>,
+) -> Result<(http::StatusCode, Bytes), String>
 where
     T: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {

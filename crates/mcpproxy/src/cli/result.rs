@@ -60,7 +60,12 @@ fn line(raw: &str) -> String {
         return gateway::literal_text(text.get());
     }
     let more: Vec<String> = [block.mime, block.uri].into_iter().flatten().map(|m| format!(" {m}")).collect();
-    super::output::shown(&format!("[{}{}, {} bytes as JSON; -o json prints it]", block.kind, more.concat(), raw.len()))
+    super::output::shown(&format!(
+        "[{}{}, {} bytes as JSON; -o json prints it]",
+        block.kind,
+        more.concat(),
+        raw.len()
+    ))
 }
 
 #[cfg(test)]

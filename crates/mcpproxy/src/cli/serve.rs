@@ -90,7 +90,8 @@ fn notices(configured: &Configured) {
 /// Ends on SIGTERM or SIGINT; a second one ends at once.
 fn end_on_signals(end: CancellationToken) {
     tokio::spawn(async move {
-        let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        else {
             return;
         };
         loop {
@@ -171,7 +172,8 @@ impl House {
             socket: shared.socket.clone(),
             started: u64::try_from(gateway.started_ms()).unwrap_or(0),
         };
-        let published = run.publish(&dir, &lock).map_err(|e| fail(&format!("run.json cannot be written: {e}"), 1))?;
+        let published =
+            run.publish(&dir, &lock).map_err(|e| fail(&format!("run.json cannot be written: {e}"), 1))?;
         Ok(Self {
             mcp: Server::new(Arc::new(Surface::new(gateway.clone())), Limits::default()),
             gateway,
@@ -199,15 +201,12 @@ impl House {
         let routes = router(self.guard.clone(), self.mcp.clone(), self.shared.clone());
         let witness = Arc::new(Witness::new());
         if let Some(why) = witness.blindness() {
-            tracing::warn!("callers on loopback cannot be told apart ({why}): they need the API key or the Unix socket");
+            tracing::warn!(
+                "callers on loopback cannot be told apart ({why}): they need the API key or the Unix socket"
+            );
         }
-        let doors = tokio::spawn(listen::serve(
-            self.doors,
-            routes,
-            witness,
-            listen::Limits::default(),
-            end.clone(),
-        ));
+        let doors =
+            tokio::spawn(listen::serve(self.doors, routes, witness, listen::Limits::default(), end.clone()));
         if stdio {
             let agent = Agent::new(PrincipalKind::Stdio, Source::Mcp);
             self.mcp.stdio(tokio::io::stdin(), tokio::io::stdout(), agent, end.clone()).await;
@@ -229,7 +228,8 @@ fn bind_socket(dir: &DataDir, lock: &Lock, doors: &mut Doors) -> Result<SocketFi
 fn api_key(config: &Config, dir: &DataDir, lock: &Lock) -> Result<ApiKey, u8> {
     let variable = std::env::var(apikey::VARIABLE).ok();
     let configured = config.api_key.as_ref().map(|secret| secret.expose().to_owned());
-    ApiKey::find_or_make(variable.as_deref(), configured.as_deref(), dir, lock).map_err(|e| fail(&e, e.exit_code()))
+    ApiKey::find_or_make(variable.as_deref(), configured.as_deref(), dir, lock)
+        .map_err(|e| fail(&e, e.exit_code()))
 }
 
 /// Opens the gateway of a configuration whose data directory is ours and locked.
@@ -238,10 +238,19 @@ fn api_key(config: &Config, dir: &DataDir, lock: &Lock) -> Result<ApiKey, u8> {
 /// The exit code, after the reason was told.
 pub fn open_gateway(config: Config, config_file: &Path, lazy: bool) -> Result<Arc<Gateway>, u8> {
     if let Err(error) = std::fs::create_dir_all(&config.log_dir) {
-        return Err(fail(&format!("the log directory {} cannot be made: {error}", config.log_dir.display()), 1));
+        return Err(fail(
+            &format!("the log directory {} cannot be made: {error}", config.log_dir.display()),
+            1,
+        ));
     }
     let watcher = setup::watcher().map_err(|e| fail(&e, exit::GENERAL))?;
-    let setup = Setup { config, config_file: config_file.to_owned(), version: env!("CARGO_PKG_VERSION"), watcher, lazy };
+    let setup = Setup {
+        config,
+        config_file: config_file.to_owned(),
+        version: env!("CARGO_PKG_VERSION"),
+        watcher,
+        lazy,
+    };
     let (gateway, report) = Gateway::open(setup).map_err(|problem| match &problem {
         OpenProblem::Roots(_) => {
             output::tell("The configuration is not in order:");
@@ -258,10 +267,15 @@ fn tell_report(report: &StoreReport) {
         tracing::error!("the database was damaged: it was moved to {} and a new one begins", path.display());
     }
     if report.abandoned > 0 {
-        tracing::warn!("{} calls were running when the last run ended; they are recorded as abandoned", report.abandoned);
+        tracing::warn!(
+            "{} calls were running when the last run ended; they are recorded as abandoned",
+            report.abandoned
+        );
     }
     if let Some(kind) = report.network_file_system {
-        tracing::warn!("the data directory lies on a network file system ({kind}): prefer a local one (--data-dir)");
+        tracing::warn!(
+            "the data directory lies on a network file system ({kind}): prefer a local one (--data-dir)"
+        );
     }
     if let Some(version) = report.migrated_from {
         tracing::info!("the database was brought from schema {version} to the current one");

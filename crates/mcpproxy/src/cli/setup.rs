@@ -13,8 +13,6 @@ pub mod exit {
     pub const OK: u8 = 0;
     /// It did not work.
     pub const GENERAL: u8 = 1;
-    /// The port is taken.
-    pub const PORT: u8 = 2;
     /// The configuration is not in order.
     pub const CONFIG: u8 = 4;
 }
@@ -67,7 +65,9 @@ pub fn tell_problems(problems: &[Problem]) -> u8 {
 /// Logs to standard error, with colours on a terminal only.
 pub fn log(config: &Config) {
     let level = config.logging.level.as_str();
-    let filter = format!("warn,mcpproxy={level},gateway={level},upstream={level},wire={level},store={level},outputfile={level}");
+    let filter = format!(
+        "warn,mcpproxy={level},gateway={level},upstream={level},wire={level},store={level},outputfile={level}"
+    );
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let _ = tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))

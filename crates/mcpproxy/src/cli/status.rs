@@ -24,7 +24,9 @@ pub fn run(common: &Common, flags: &Flags) -> u8 {
     let config = configured.config();
     let asked = match Remote::find(config) {
         Ok(None) => Ok(None),
-        Ok(Some(remote)) => setup::block_on(remote.get("/api/v1/status")).unwrap_or(Err("no threads".into())).map(Some),
+        Ok(Some(remote)) => {
+            setup::block_on(remote.get("/api/v1/status")).unwrap_or(Err("no threads".into())).map(Some)
+        }
         Err(error) => Err(error),
     };
     let answer = match asked {
@@ -35,7 +37,10 @@ pub fn run(common: &Common, flags: &Flags) -> u8 {
         }
     };
     let key = match remote::key(config) {
-        Ok(key) => key.map(|k| if flags.show_key { k.reveal().to_owned() } else { masked(k.reveal()) }),
+        Ok(key) => key.map(|k| {
+            let shown = if flags.show_key { k.reveal().to_owned() } else { masked(k.reveal()) };
+            (shown, k.origin().to_string())
+        }),
         Err(error) => {
             output::tell(&format!("Error: {error}"));
             return exit::GENERAL;
@@ -43,7 +48,8 @@ pub fn run(common: &Common, flags: &Flags) -> u8 {
     };
     let mut status = answer.map_or_else(|| json!({"running": false}), |mut value| value["data"].take());
     status["state"] = json!(if status["running"] == true { "running" } else { "not running" });
-    status["api_key"] = json!(key);
+    status["api_key"] = json!(key.as_ref().map(|(shown, _)| shown));
+    status["api_key_origin"] = json!(key.as_ref().map(|(_, origin)| origin));
     status["config_path"] = json!(configured.sources.path);
     status["data_dir"] = json!(config.data_dir);
     match common.output {
@@ -74,6 +80,7 @@ fn print(status: &Value) {
         ("Listening on", "listen_addr"),
         ("Unix socket", "socket_path"),
         ("API key", "api_key"),
+        ("API key from", "api_key_origin"),
         ("Configuration", "config_path"),
         ("Data directory", "data_dir"),
     ] {
@@ -84,7 +91,9 @@ fn print(status: &Value) {
     }
     let Some(servers) = status["servers"].as_array().filter(|s| !s.is_empty()) else {
         if status["running"] == true {
-            output::line("No servers are configured: add them under \"mcpServers\" in the configuration file.");
+            output::line(
+                "No servers are configured: add them under \"mcpServers\" in the configuration file.",
+            );
         }
         return;
     };

@@ -98,21 +98,6 @@ impl DataDir {
         &self.path
     }
 
-    /// Where logs go unless the configuration says otherwise.
-    pub fn logs(&self) -> PathBuf {
-        self.path.join("logs")
-    }
-
-    /// Where answers overflow to.
-    pub fn spool(&self) -> PathBuf {
-        self.path.join("spool")
-    }
-
-    /// Where kept answers lie.
-    pub fn kept(&self) -> PathBuf {
-        self.path.join("kept")
-    }
-
     /// Writes `name` with mode 0600 so that a reader sees the old or the new content, also after a crash.
     ///
     /// Only the holder of the lock may do this: two writers would share one temporary file.
@@ -245,7 +230,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a/b");
         let dir = DataDir::open(&path).unwrap();
-        for made in [home.path().join("a"), path, dir.logs(), dir.spool(), dir.kept()] {
+        for made in [home.path().join("a"), path, dir.path().join("logs"), dir.path().join("spool")] {
             assert_eq!(mode_of(&made), 0o700, "{}", made.display());
         }
     }

@@ -106,10 +106,6 @@ pub fn holder(dir: &Path) -> io::Result<Option<u32>> {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a fifth of a second at most, at start, before anything is served"
-)]
 fn take_exclusive(file: &File) -> io::Result<bool> {
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
@@ -183,7 +179,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "a plain thread that waits")]
     fn a_reader_that_tests_the_lock_does_not_stop_a_start() {
         let (_home, dir) = data_dir();
         drop(Lock::take(&dir).unwrap());

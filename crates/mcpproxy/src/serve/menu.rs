@@ -36,7 +36,7 @@ fn tools(save_hint: &str) -> Vec<Value> {
             "describe_tool",
             "Describe Tool",
             "Full definitions of tools by id: description, input schema, annotations and the variant to call them with.",
-            json!({"tool_ids": {
+            &json!({"tool_ids": {
                 "type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 5,
                 "description": "1 to 5 ids, each 'server:tool'.",
             }}),
@@ -48,7 +48,7 @@ fn tools(save_hint: &str) -> Vec<Value> {
             "Retrieve Tools",
             "Find tools of the connected servers by what they do. Call this first; then call the tool with the variant that \
              'call_with' names.",
-            json!({
+            &json!({
                 "query": {"type": "string", "description": "What the tool should do, in plain words."},
                 "limit": {"type": "number", "description": "How many at most (1-100)."},
                 "read_only_only": {"type": "boolean", "description": "Only tools that say they only read."},
@@ -71,7 +71,7 @@ fn call_tool(variant: Variant, title: &str, about: &str, save_hint: &str) -> Val
         Variant::Write => [false, false, true],
         Variant::Destructive => [false, true, true],
     };
-    tool(variant.tool_name(), title, &about, call_parameters(save_hint), &["name"], hints)
+    tool(variant.tool_name(), title, &about, &call_parameters(save_hint), &["name"], hints)
 }
 
 /// The parameters as the room that parses them declares them.
@@ -96,7 +96,7 @@ fn tool(
     name: &str,
     title: &str,
     about: &str,
-    properties: Value,
+    properties: &Value,
     required: &[&str],
     hints: [bool; 3],
 ) -> Value {

@@ -80,7 +80,8 @@ fn our_own_keys_never_reach_the_upstream() {
 
 #[test]
 fn a_tool_with_a_parameter_of_the_same_name_gets_it_inside_args() {
-    let tool = r#"{"name":"tool","inputSchema":{"type":"object","properties":{"save_to_file":{"type":"string"}}}}"#;
+    let tool =
+        r#"{"name":"tool","inputSchema":{"type":"object","properties":{"save_to_file":{"type":"string"}}}}"#;
     let home = home_with(Script::text("x").tools(vec![tool.into()]));
     let gateway = home.serve();
     assert!(!gateway.call("srv:tool").args(r#"{"save_to_file":"theirs"}"#).send().is_error());
@@ -107,7 +108,11 @@ fn arguments_that_do_not_fit_the_schema_carry_it_back() {
 
 #[test]
 fn a_schema_that_cannot_be_used_refuses_nothing() {
-    for schema in [r#"{"type":"nonsense"}"#, r##"{"$ref":"#/$defs/Missing"}"##, r#"{"$ref":"http://127.0.0.1:1/s.json"}"#] {
+    for schema in [
+        r#"{"type":"nonsense"}"#,
+        r##"{"$ref":"#/$defs/Missing"}"##,
+        r#"{"$ref":"http://127.0.0.1:1/s.json"}"#,
+    ] {
         let tool = format!(r#"{{"name":"tool","inputSchema":{schema}}}"#);
         let home = home_with(Script::text("x").tools(vec![tool]));
         let gateway = home.serve();

@@ -54,7 +54,8 @@ fn saved_text_is_the_block_itself() {
 #[test]
 fn an_unpaired_surrogate_becomes_the_replacement_character_in_text() {
     for id_last in [false, true] {
-        let script = Script::result(r#"{"content":[{"type":"text","text":"a\ud800b\ude00\ud83d\ude00"}]}"#).id_last(id_last);
+        let script = Script::result(r#"{"content":[{"type":"text","text":"a\ud800b\ude00\ud83d\ude00"}]}"#)
+            .id_last(id_last);
         let home = home_with(script);
         let gateway = home.serve();
         let path = home.at("root/x");

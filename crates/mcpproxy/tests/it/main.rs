@@ -1,5 +1,5 @@
 //! The program from outside: its binary, real pipes and sockets, real files, a scripted upstream.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
 
 mod args;
 mod cli;

@@ -22,7 +22,9 @@ fn a_symlink_inside_the_root_is_not_followed() {
     symlink(home.at("outside/new.txt"), home.at("root/dangling")).unwrap();
     std::fs::write(home.at("root/real.txt"), "old").unwrap();
     symlink("real.txt", home.at("root/inside")).unwrap();
-    for path in ["root/link/x.txt", "root/dangling", "root/inside", "root/link", "root/link/.", "root/dangling/"] {
+    for path in
+        ["root/link/x.txt", "root/dangling", "root/inside", "root/link", "root/link/.", "root/dangling/"]
+    {
         for overwrite in [false, true] {
             let call = gateway.call("srv:tool").save(home.at(path));
             let call = if overwrite { call.overwrite() } else { call };
@@ -56,7 +58,9 @@ fn a_target_must_name_a_file() {
     let home = home_with_text();
     let gateway = home.serve();
     let root = home.at("root").display().to_string();
-    for path in [root.clone(), format!("{root}/"), format!("{root}/."), format!("{root}//"), format!("{root}/new/")] {
+    for path in
+        [root.clone(), format!("{root}/"), format!("{root}/."), format!("{root}//"), format!("{root}/new/")]
+    {
         let reply = gateway.call("srv:tool").save(&path).send();
         assert!(reply.refusal().starts_with("save_to_file: "), "{path}");
     }
@@ -82,7 +86,16 @@ fn control_and_invisible_characters_are_refused_and_not_echoed_raw() {
     let home = home_with_text();
     let gateway = home.serve();
     let root = home.at("root").display().to_string();
-    for bad in ["ok\\u0000/../x", "a.txt\\u0000.png", "a\\u001b]0;pwn\\u0007\\nSAVED", "a\\u202eb", "a\\u200bb", "a\\u2028b", "a\\u0085b", "a\\u007f"] {
+    for bad in [
+        "ok\\u0000/../x",
+        "a.txt\\u0000.png",
+        "a\\u001b]0;pwn\\u0007\\nSAVED",
+        "a\\u202eb",
+        "a\\u200bb",
+        "a\\u2028b",
+        "a\\u0085b",
+        "a\\u007f",
+    ] {
         let call = gateway.call("srv:tool").member(&format!(r#""save_to_file":"{root}/{bad}""#));
         let text = refused_before(&home, &gateway, call, "save_path");
         assert!(!text.chars().any(|c| c.is_control()), "{text:?}");

@@ -39,7 +39,8 @@ fn save_arguments_of_a_wrong_kind_are_refused() {
 fn null_means_not_given() {
     let home = home_with_text();
     let gateway = home.serve();
-    let call = gateway.call("srv:tool").member(r#""save_to_file":null,"save_format":null,"save_overwrite":null"#);
+    let call =
+        gateway.call("srv:tool").member(r#""save_to_file":null,"save_format":null,"save_overwrite":null"#);
     assert_eq!(call.send().first_text(), "hello");
 }
 
@@ -83,7 +84,9 @@ fn paths_outside_get_one_message_that_names_the_roots() {
     let gateway = home.serve();
     std::fs::write(home.at("outside/there"), "x").unwrap();
     let mut texts = Vec::new();
-    for path in [home.at("outside/there"), home.at("outside/not-there"), home.at("rootx/x"), "/etc/passwd".into()] {
+    for path in
+        [home.at("outside/there"), home.at("outside/not-there"), home.at("rootx/x"), "/etc/passwd".into()]
+    {
         let shown = path.display().to_string();
         let text = refused_before(&home, &gateway, gateway.call("srv:tool").save(&path), "save_outside");
         assert!(text.contains(home.at("root").to_str().unwrap()), "{text}");
@@ -138,7 +141,8 @@ fn a_full_disk_fails_the_save_names_the_cause_and_leaves_the_old_file() {
 
 #[test]
 fn the_total_of_saved_files_is_bounded_and_files_that_are_gone_do_not_count() {
-    let home = crate::common::home(Action::Result(text_result(&"x".repeat(600)))).set("tool_output_max_total_bytes", 1000);
+    let home = crate::common::home(Action::Result(text_result(&"x".repeat(600))))
+        .set("tool_output_max_total_bytes", 1000);
     let gateway = home.serve();
     let save = |name: &str| gateway.call("srv:tool").save(home.at(&format!("root/{name}")));
     assert!(!save("one").send().is_error());
@@ -202,16 +206,16 @@ pub struct Mount(std::path::PathBuf);
 
 impl Mount {
     pub fn tmpfs(at: &std::path::Path, options: &str) -> Option<Self> {
-        Self::mount(&["-t", "tmpfs", "-o", options, "tmpfs"], at)
+        Self::at(&["-t", "tmpfs", "-o", options, "tmpfs"], at)
     }
 
     fn bind_read_only(at: &std::path::Path) -> Option<Self> {
-        let mount = Self::mount(&["--bind", at.to_str().unwrap()], at)?;
-        Self::mount(&["-o", "remount,bind,ro"], at).map(std::mem::forget)?;
+        let mount = Self::at(&["--bind", at.to_str().unwrap()], at)?;
+        Self::at(&["-o", "remount,bind,ro"], at).map(std::mem::forget)?;
         Some(mount)
     }
 
-    fn mount(args: &[&str], at: &std::path::Path) -> Option<Self> {
+    fn at(args: &[&str], at: &std::path::Path) -> Option<Self> {
         let status = std::process::Command::new("mount").args(args).arg(at).status();
         if status.is_ok_and(|s| s.success()) {
             return Some(Self(at.to_owned()));

@@ -34,8 +34,16 @@ fn the_members_of_the_envelope_stand_in_their_order() {
     let home = home_with_text();
     let gateway = home.serve();
     let text = gateway.call("srv:tool").save(home.at("root/x")).send().first_text();
-    let keys =
-        ["saved_to", "bytes", "sha256", "format", "content_blocks", "non_text_blocks", "preview", "truncated_preview"];
+    let keys = [
+        "saved_to",
+        "bytes",
+        "sha256",
+        "format",
+        "content_blocks",
+        "non_text_blocks",
+        "preview",
+        "truncated_preview",
+    ];
     let places: Vec<usize> = keys.iter().map(|k| text.find(&format!("\"{k}\":")).unwrap()).collect();
     assert!(places.is_sorted(), "{text}");
 }
@@ -68,10 +76,12 @@ fn nothing_is_an_empty_file_and_a_success() {
 
 #[test]
 fn without_text_the_structured_content_is_saved() {
-    let home = home(Action::Result(r#"{"content":[],"structuredContent":{"rows":[1,2,3], "n":1e45}}"#.into()));
+    let home =
+        home(Action::Result(r#"{"content":[],"structuredContent":{"rows":[1,2,3], "n":1e45}}"#.into()));
     let gateway = home.serve();
     let path = home.at("root/s.json");
-    let envelope = saved(&gateway.call("srv:tool").save(&path).send(), &path, br#"{"rows":[1,2,3], "n":1e45}"#);
+    let envelope =
+        saved(&gateway.call("srv:tool").save(&path).send(), &path, br#"{"rows":[1,2,3], "n":1e45}"#);
     assert_eq!(envelope["preview"], r#"{"rows":[1,2,3], "n":1e45}"#);
 }
 

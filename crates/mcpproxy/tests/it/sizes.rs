@@ -60,7 +60,10 @@ fn over_the_message_bound_the_call_fails_and_the_next_one_on_that_connection_wor
             assert_eq!(gateway.call(&format!("{server}:tool")).send().first_text(), "next");
         }
         assert_eq!(home.lines("srv", "pids").len(), 1, "the upstream was not restarted");
-        assert_eq!(home.events("tool_call", 4).iter().filter(|r| r["reason"] == "upstream_too_large").count(), 2);
+        assert_eq!(
+            home.events("tool_call", 4).iter().filter(|r| r["reason"] == "upstream_too_large").count(),
+            2
+        );
     }
 }
 

@@ -71,7 +71,8 @@ fn a_file_that_exists_is_kept_without_overwrite() {
     let home = home_with_text();
     let gateway = home.serve();
     std::fs::write(home.at("root/x"), "old").unwrap();
-    let text = refused_before(&home, &gateway, gateway.call("srv:tool").save(home.at("root/x")), "save_exists");
+    let text =
+        refused_before(&home, &gateway, gateway.call("srv:tool").save(home.at("root/x")), "save_exists");
     assert!(text.contains("save_overwrite"), "{text}");
     assert_eq!(std::fs::read_to_string(home.at("root/x")).unwrap(), "old");
 }

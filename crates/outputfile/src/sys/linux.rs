@@ -153,7 +153,7 @@ impl Os {
             free: (room.f_blocks > 0).then(|| room.f_bavail.saturating_mul(room.f_frsize)),
             longest_name: usize::try_from(room.f_namemax).ok().filter(|longest| *longest > 0),
             // Only compared with itself, so a sign does not matter.
-            kind: u64::from_ne_bytes(i64::from(kind).to_ne_bytes()),
+            kind: u64::from_ne_bytes(kind.to_ne_bytes()),
         })
     }
 

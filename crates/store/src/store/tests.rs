@@ -1,5 +1,4 @@
 //! A store under a full disk, a damaged file, a dead writer: what needs a look inside.
-#![expect(clippy::disallowed_methods, reason = "the room of records tests itself")]
 
 use super::*;
 use crate::event::{EventType, Status, now_ms};
