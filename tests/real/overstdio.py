@@ -18,11 +18,12 @@ def over_stdio(stage):
         pid = home.run_file()["pid"]
         names = await tool_names(talk)
         equal([name for name in names if name in MENU], MENU, "the menu")
-        names = found(await talk.call_tool("retrieve_tools", {"query": "recursive tree view of directories"}))
-        check("fs:directory_tree" in names[:3], f"the search gave {names}")
+        # A call waits for its server; a search shows what is there by now.
         small = {"path": str(stage.fixture.small)}
         reply = await talk.call_tool("call_tool_read", {"name": "fs:read_text_file", "args": small})
         equal(client.text_of(reply), stage.fixture.small.read_text(encoding="utf-8"), "the small answer")
+        names = found(await talk.call_tool("retrieve_tools", {"query": "recursive tree view of directories"}))
+        check("fs:directory_tree" in names[:3], f"the search gave {names}")
         for make_ask, save_format in [(tree, "json"), (show, "json"), (show, "text")]:
             ask, target = make_ask(stage), stage.target(f".{save_format}")
             log = stage.log(ask.tool)

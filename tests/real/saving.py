@@ -1,12 +1,14 @@
 """Large answers of real servers go to files: through the command line and through the Python client."""
 
 import base64
+import gzip
 import hashlib
 import json
 from dataclasses import dataclass
 
 import client
 from table import case, check, equal
+from wirelog import member
 
 ENVELOPE_KEYS = [
     "saved_to", "bytes", "sha256", "format", "mime_type", "content_blocks", "non_text_blocks", "preview", "truncated_preview",
@@ -165,14 +167,29 @@ def a_picture(stage):
     equal((envelope["mime_type"], envelope["content_blocks"], envelope["non_text_blocks"]), ("image/png", 3, 1), "envelope")
 
 
-@case("a binary answer is not saved as text, and the error says how")
-def binary_as_text(stage):
+@case("an answer without text saved as text is its structured content")
+def structured_as_text(stage):
     ask = media(stage)
-    target = stage.target(".txt")
-    reply = client.call(stage.gateway.url, "call_tool_read", save_arguments(ask, target, "text"))
+    _ = stage.gateway
+    log, target = stage.log(ask.tool), stage.target(".txt")
+    envelope = save_by_client(stage, ask, target, "text")
+    compare_file(envelope, target, "text")
+    equal(target.read_bytes(), member(one_result(log), "structuredContent"), "the file against the structured content")
+
+
+@case("an answer of one binary block is saved as binary; as text it is an error that says how")
+def binary_as_text(stage):
+    original = stage.fixture.small.read_bytes()
+    link = "data:text/plain;base64," + base64.b64encode(original).decode()
+    ask = Ask("all:gzip-file-as-resource", {"name": "small.gz", "data": link, "outputType": "resource"}, 0)
+    target = stage.target(".gz")
+    reply = client.call(stage.gateway.url, "call_tool_write", save_arguments(ask, target, "text"))
     said = client.text_of(reply)
     check(reply.is_error and "binary" in said and "json" in said, f"the reply is {said[:300]!r}")
     check(not target.exists(), "a file was made")
+    reply = client.call(stage.gateway.url, "call_tool_write", save_arguments(ask, target, "binary"))
+    compare_file(envelope_of(reply), target, "binary")
+    equal(gzip.decompress(target.read_bytes()), original, "the unpacked file")
 
 
 @case("an existing file is refused before the server is asked, and replaced on request")

@@ -24,7 +24,7 @@ class WireLog:
         """The raw result of each tools/call that was asked and answered since the mark."""
         asked = {_key(message["id"]) for message in self._call_messages()}
         lines = self._lines(self.path, self._read)
-        return [raw for line in lines if _key(json.loads(line).get("id")) in asked and (raw := _member(line, "result"))]
+        return [raw for line in lines if _key(json.loads(line).get("id")) in asked and (raw := member(line, "result"))]
 
     def calls(self):
         """The parameters of each tools/call that reached the server since the mark."""
@@ -43,17 +43,8 @@ class WireLog:
             return [line for line in log.read().split(b"\n") if line.strip()]
 
 
-def _key(request_id):
-    """1 and "1" are different requests."""
-    return json.dumps(request_id)
-
-
-def _size(path):
-    return path.stat().st_size if path.exists() else 0
-
-
-def _member(line, name):
-    """The exact bytes of one top-level member of the JSON object in `line`, or None."""
+def member(line, name):
+    """The exact bytes of one top-level member of the JSON object `line`, or None."""
     text = line.decode("utf-8")
     at = _skip(text, 0) + 1
     while text[at := _skip(text, at)] != "}":
@@ -66,6 +57,15 @@ def _member(line, name):
         if text[at] == ",":
             at += 1
     return None
+
+
+def _key(request_id):
+    """1 and "1" are different requests."""
+    return json.dumps(request_id)
+
+
+def _size(path):
+    return path.stat().st_size if path.exists() else 0
 
 
 def _skip(text, at):

@@ -79,7 +79,7 @@ impl Gateway {
         let listed = listed.ok_or_else(|| rules::unlisted(&request))?;
 
         request.refuse_misplaced_save(|key| listed.declares_parameter(key))?;
-        rules::check_arguments(&listed, &request)?;
+        rules::check_arguments(&self.work, &listed, &request).await?;
         let plan: Plan = self.plan(&now, request.save.as_ref(), call.as_task).await?;
         let _slot = admit::slot(self, &now, &permit, &call.cancel).await?;
 

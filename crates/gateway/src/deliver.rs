@@ -17,6 +17,10 @@ use crate::{Gateway, envelope};
 
 /// How much of an answer is in memory while it is written.
 const PIECE: usize = 128 * 1024;
+/// Answers up to this size lie in memory and are looked at where they are; larger ones may have to be read from a disk.
+const INLINE_BYTES: u64 = 64 * 1024;
+/// What a record keeps of an upstream's error text, in bytes.
+const MAX_ERROR_TEXT: usize = 512;
 /// Characters of the preview.
 pub const PREVIEW_CHARS: usize = 1000;
 
@@ -67,14 +71,21 @@ fn is_final(answer: &Redacted) -> bool {
 }
 
 async fn forward(gateway: &Gateway, answer: Redacted) -> Result<Delivery, Refusal> {
-    let keep = gateway.live.now().config.activity.max_response_size;
+    let keep = usize::try_from(gateway.live.now().config.activity.max_response_size).unwrap_or(usize::MAX);
+    let small = answer.len() <= INLINE_BYTES;
     let job = move || {
-        let response = beginning(&answer, usize::try_from(keep).unwrap_or(usize::MAX))?;
-        let tool_error = answer.is_error().then(|| answer.error_text(512));
-        Ok((answer, response, tool_error))
+        let response = beginning(&answer, keep)?;
+        let tool_error = answer.is_error().then(|| answer.error_text(MAX_ERROR_TEXT));
+        Ok(Delivery { reply: Reply::Answer(answer), saved: None, response, tool_error })
     };
-    let (answer, response, tool_error) = job().map_err(|e: std::io::Error| unreadable(&e))?;
-    Ok(Delivery { reply: Reply::Answer(answer), saved: None, response, tool_error })
+    let done = if small { Some(job()) } else { gateway.work.disk(job).await };
+    match done {
+        Some(delivery) => delivery.map_err(|e: std::io::Error| unreadable(&e)),
+        None => Err(Refusal::failed(
+            Reason::Internal,
+            "internal error while reading the answer; please report it",
+        )),
+    }
 }
 
 /// The beginning of an answer as it is sent, for the record.
@@ -104,12 +115,12 @@ async fn save(
     // The configuration of this moment, not of the beginning: a root may have been taken away meanwhile.
     let now = gateway.live.now();
     let cancel = cancel.clone();
-    let job = move || write(&now, &answer, target, format, &cancel).map(|written| (now, answer, written));
+    let job = move || {
+        let written = write(&now, &answer, target, format, &cancel)?;
+        Ok(written.delivery(&now, &answer, format))
+    };
     match gateway.work.disk(job).await {
-        Some(done) => {
-            let (now, answer, written) = done?;
-            Ok(written.delivery(&now, &answer, format))
-        }
+        Some(done) => done,
         None => Err(Refusal::save_failed(Reason::Internal, "internal error while writing; please report it")),
     }
 }
@@ -129,7 +140,7 @@ fn write(
 ) -> Result<Written, Refusal> {
     let mut rendition = answer.rendition(format).map_err(|e| no_rendition(&e))?;
     let mime_type = rendition.mime_type().map(str::to_owned);
-    let mut writer = now.roots.begin(target).map_err(|e| failed(&e))?;
+    let mut writer = now.roots.begin(target).map_err(|e| failed(&e, format))?;
     let mut piece = vec![0; PIECE];
     loop {
         if cancel.is_cancelled() {
@@ -137,11 +148,11 @@ fn write(
         }
         match rendition.read(&mut piece) {
             Ok(0) => break,
-            Ok(n) => writer.put(&piece[..n]).map_err(|e| failed(&e))?,
+            Ok(n) => writer.put(&piece[..n]).map_err(|e| failed(&e, format))?,
             Err(error) => return Err(unreadable(&error)),
         }
     }
-    let saved = writer.commit().map_err(|e| failed(&e))?;
+    let saved = writer.commit().map_err(|e| failed(&e, format))?;
     Ok(Written { saved, mime_type })
 }
 
@@ -187,8 +198,11 @@ pub fn saved_file(saved: &Saved, format: Format) -> SavedFile {
     }
 }
 
-fn failed(error: &SaveError) -> Refusal {
-    Refusal::save_failed(plan::reason(error), error.to_string())
+fn failed(error: &SaveError, format: Format) -> Refusal {
+    let mut refusal = Refusal::save_failed(plan::reason(error), error.to_string());
+    // A file that could not be made durable stays, and the record knows of it.
+    refusal.saved = error.saved().map(|saved| Box::new(saved_file(saved, format)));
+    refusal
 }
 
 fn no_rendition(error: &NoRendition) -> Refusal {

@@ -1,5 +1,6 @@
 //! The questions that decide whether a call may run, put together from configuration, listing and request.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::Listed;
@@ -14,9 +15,13 @@ use crate::failure;
 use crate::live::Snapshot;
 use crate::refusal::{Refusal, raw};
 use crate::request::Request;
+use crate::work::Work;
 
 /// Listing comes after `initialize`; a server that has just been started gets this much more than its `init_timeout`.
 const LISTING: Duration = Duration::from_secs(5);
+
+/// Arguments and schemas up to this size are looked at where they are.
+const INLINE_BYTES: usize = 16 * 1024;
 
 /// What the configuration says about the server and the tool of a request.
 pub struct Standing {
@@ -123,9 +128,16 @@ pub fn unlisted(request: &Request) -> Refusal {
 }
 
 /// Checks the arguments against the tool's input schema.
-pub fn check_arguments(listed: &Listed, request: &Request) -> Result<(), Refusal> {
-    let text = std::str::from_utf8(&request.arguments).unwrap_or_default();
-    listed.input().check(text).map_err(|detail| invalid_arguments(listed, &detail))
+///
+/// # Errors
+/// They do not fit; the refusal carries the schema.
+pub async fn check_arguments(work: &Work, listed: &Arc<Listed>, request: &Request) -> Result<(), Refusal> {
+    let small = request.arguments.len().max(listed.input_schema.len()) <= INLINE_BYTES;
+    let (tool, arguments) = (listed.clone(), request.arguments.clone());
+    let check = move || tool.input().check(std::str::from_utf8(&arguments).unwrap_or_default());
+    // A schema is compiled at its first use, and a pattern over large arguments cannot be interrupted.
+    let checked = if small { Some(check()) } else { work.compute(check).await };
+    checked.unwrap_or(Ok(())).map_err(|detail| invalid_arguments(listed, &detail))
 }
 
 /// A failure that carries the schema, so that the agent can mend the call.

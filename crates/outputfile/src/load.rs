@@ -230,9 +230,9 @@ impl Loading {
     fn own_directories(&self) -> Vec<(&'static str, PathBuf, bool)> {
         let of = |path: &Option<PathBuf>, what, outer| path.clone().map(|path| (what, path, outer));
         let mut own: Vec<_> = [
+            of(&self.settings.config_dir, "the directory of our configuration", false),
             of(&self.settings.data_dir, "our data directory", true),
             of(&self.settings.log_dir, "our log directory", true),
-            of(&self.settings.config_dir, "the directory of our configuration", false),
         ]
         .into_iter()
         .flatten()

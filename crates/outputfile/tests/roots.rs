@@ -284,13 +284,13 @@ fn a_trusted_owners_root_is_used_with_their_identity() {
     assert_refused(&lab, &trusting("daemon"), &lab.at("x"), false, Reason::RootUntrusted);
     for (number, owner) in ["nobody", "65534"].iter().enumerate() {
         let path = lab.at(&format!("d{number}/x"));
-        let saved = saved(&trusting(owner), &path, false, &vec![7; 300_000]);
-        for made in [saved.path.as_path(), saved.path.parent().unwrap()] {
+        let file = saved(&trusting(owner), &path, false, &vec![7; 300_000]);
+        for made in [file.path.as_path(), file.path.parent().unwrap()] {
             let meta = fs::metadata(made).unwrap();
             assert_eq!((meta.uid(), meta.gid()), (NOBODY, NOBODY), "{}", made.display());
         }
     }
-    let again = common::saved(&trusting("nobody"), &lab.at("d0/x"), true, b"again");
+    let again = saved(&trusting("nobody"), &lab.at("d0/x"), true, b"again");
     assert!(again.replaced);
     assert_eq!(rustix::process::geteuid().as_raw(), 0);
     assert_eq!(fs::File::create(lab.path("after")).unwrap().metadata().unwrap().uid(), 0, "we are ourselves again");

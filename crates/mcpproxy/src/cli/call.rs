@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::{Args, Subcommand};
+use config::LogLevel;
 use gateway::call::Call;
 use gateway::mcp::Payload;
 use gateway::records::Source;
@@ -104,7 +105,8 @@ impl From<String> for Failure {
 fn call(common: &Common, variant: gateway::Variant, flags: &Flags) -> Result<u8, Failure> {
     let arguments = flags.arguments()?;
     let configured = setup::configuration(common, |_| {}).map_err(Failure::Code)?;
-    setup::log(configured.config());
+    // Its output is the answer; what a gateway says of its day would only be in the way.
+    setup::log(configured.config(), common.log_level.is_none().then_some(LogLevel::Warn));
     let remote = Remote::find(configured.config())?;
     let called = async {
         match &remote {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use config::{Overrides, Sources, Variables};
+use config::{LogLevel, Overrides, Sources, Variables};
 use gateway::records::{Filter, Reader};
 use gateway::remote::{CallOptions, Client, HttpOptions, Spools};
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ async fn show(home: &Home) -> Result<(), String> {
     let sources = Sources::new(overrides, Variables::default()).map_err(|e| e.to_string())?;
     let loaded = config::load(&sources)
         .map_err(|p| p.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
-    setup::log(&loaded.config);
+    setup::log(&loaded.config, Some(LogLevel::Warn));
     output::line(&format!("A gateway with one built-in server, in {}", home.0.display()));
     let house =
         House::open(loaded.config, &home.config_file(), false).await.map_err(|_| "it could not be opened")?;

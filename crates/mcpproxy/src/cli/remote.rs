@@ -56,7 +56,9 @@ impl Remote {
                 format!("http://{address}/mcp")
             }
             (None, None) => {
-                return Err("it serves one agent over stdio and has no socket (enable_socket is false)".into());
+                return Err(
+                    "it serves one agent over stdio and has no socket (enable_socket is false)".into()
+                );
             }
         };
         let client = Client::http(HttpOptions {

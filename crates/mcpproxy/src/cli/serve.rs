@@ -60,7 +60,7 @@ pub fn run(common: &Common, flags: Flags) -> u8 {
         Ok(configured) => configured,
         Err(code) => return code,
     };
-    setup::log(configured.config());
+    setup::log(configured.config(), None);
     notices(&configured);
     let served = async {
         let end = CancellationToken::new();

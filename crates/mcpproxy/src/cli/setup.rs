@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use config::{Config, Loaded, Overrides, Problem, Sources, Variables};
+use config::{Config, Loaded, LogLevel, Overrides, Problem, Sources, Variables};
 
 use super::Common;
 use super::output;
@@ -62,9 +62,9 @@ pub fn tell_problems(problems: &[Problem]) -> u8 {
     exit::CONFIG
 }
 
-/// Logs to standard error, with colours on a terminal only.
-pub fn log(config: &Config) {
-    let level = config.logging.level.as_str();
+/// Logs to standard error, with colours on a terminal only; `loudest` keeps a command quiet whatever the file says.
+pub fn log(config: &Config, loudest: Option<LogLevel>) {
+    let level = loudest.map_or(config.logging.level, |least| config.logging.level.max(least)).as_str();
     let filter = format!(
         "warn,mcpproxy={level},gateway={level},upstream={level},wire={level},store={level},outputfile={level}"
     );

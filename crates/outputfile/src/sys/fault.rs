@@ -150,6 +150,7 @@ pub enum Call {
     Stat,
     StatPath,
     Access,
+    AccessAsProcess,
     StatFs,
     MakeDirectory,
     RemoveDirectory,

@@ -139,7 +139,7 @@ impl Os {
         match who {
             Some(who) if who.may_write(&meta) => Ok(()),
             Some(_) => Err(Errno::ACCESS.into()),
-            None => self.call(Call::Access, || {
+            None => self.call(Call::AccessAsProcess, || {
                 rustix::fs::accessat(dir, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::empty())
             }),
         }
