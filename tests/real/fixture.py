@@ -10,7 +10,7 @@ FILES_EACH = 100
 BINARY_BYTES = 5_000_000
 #: Bytes of text that the large commit adds.
 COMMIT_BYTES = 700_000
-WORDS = "gate way file tree root save call tool whole answer bytes hash größe 漢字 naïve 🙂 \\back \"quoted\" tab\there".split(" ")
+WORDS = 'gate way file tree root save call tool whole answer bytes hash größe 漢字 naïve 🙂 \\back "quoted" tab\there'.split(" ")
 
 
 class Fixture:

@@ -124,7 +124,9 @@ def compare_content(stage, ask, data, raw, save_format, envelope):
     if save_format == "json":
         equal(data, raw, "the file against the result as the server wrote it")
     elif save_format == "text":
-        equal(data.decode("utf-8"), client.text_of(stage.answer(ask.tool, ask.arguments)), "the file against the server's own answer")
+        equal(
+            data.decode("utf-8"), client.text_of(stage.answer(ask.tool, ask.arguments)), "the file against the server's own answer"
+        )
     else:
         equal(data, stage.fixture.binary.read_bytes(), "the file against the original")
         equal(envelope["mime_type"], "application/octet-stream", "mime_type")

@@ -32,7 +32,11 @@ pub enum SaveError {
         problem: NameProblem,
     },
     /// Not beneath a root, or led out of it by a link. The text is the same whatever is there.
-    #[error("{} is outside the directories that may be written into; use a path beneath {}", shown(path), listed(roots))]
+    #[error(
+        "{} is outside the directories that may be written into; use a path beneath {}",
+        shown(path),
+        listed(roots)
+    )]
     Outside {
         /// As it was asked for.
         path: String,
@@ -42,7 +46,8 @@ pub enum SaveError {
     /// One root can be reached through another.
     #[error(
         "the roots {} and {} are, or lie in, the same directory ({detail}); take one of them out of \"tool_output_roots\"",
-        shown_path(root), shown_path(other)
+        shown_path(root),
+        shown_path(other)
     )]
     Alias {
         /// The root of the target.
@@ -97,7 +102,11 @@ pub enum SaveError {
         kind: Kind,
     },
     /// A component on the way is no directory.
-    #[error("{} cannot hold files, because it is no directory; choose another path than {}", shown_path(at), shown(path))]
+    #[error(
+        "{} cannot hold files, because it is no directory; choose another path than {}",
+        shown_path(at),
+        shown(path)
+    )]
     NotDirectory {
         /// As it was asked for.
         path: String,
@@ -107,7 +116,8 @@ pub enum SaveError {
     /// Something else is mounted on the way.
     #[error(
         "another file system or directory is mounted at {}, and a save does not cross mounts; name it as a root of its own: \"tool_output_roots\": [{}]",
-        shown_path(at), quoted(at)
+        shown_path(at),
+        quoted(at)
     )]
     Mount {
         /// The mount point inside the root.
@@ -130,7 +140,11 @@ pub enum SaveError {
         hint: String,
     },
     /// The file system takes no name as long as this.
-    #[error("the file system of {} takes no name as long as that of {}; shorten it", shown_path(at), shown(path))]
+    #[error(
+        "the file system of {} takes no name as long as that of {}; shorten it",
+        shown_path(at),
+        shown(path)
+    )]
     NameTooLong {
         /// As it was asked for.
         path: String,
@@ -170,7 +184,10 @@ pub enum SaveError {
         limit: u64,
     },
     /// The quota of the user is used up.
-    #[error("the disk quota on the file system of {} is used up; delete files or raise the quota", shown_path(at))]
+    #[error(
+        "the disk quota on the file system of {} is used up; delete files or raise the quota",
+        shown_path(at)
+    )]
     Quota {
         /// The directory.
         at: PathBuf,
@@ -328,9 +345,11 @@ impl SaveError {
             FaultKind::NotDirectory => Self::NotDirectory { path, at },
             FaultKind::CrossesMount => Self::Mount { at },
             FaultKind::ReadOnly => Self::ReadOnly { at },
-            FaultKind::Denied | FaultKind::NotPermitted => {
-                Self::Denied { at, action: step, hint: format!(" ({}); grant it, or use another root", fault) }
-            }
+            FaultKind::Denied | FaultKind::NotPermitted => Self::Denied {
+                at,
+                action: step,
+                hint: format!(" ({}); grant it, or use another root", fault),
+            },
             FaultKind::Full => Self::Full { at },
             FaultKind::Quota => Self::Quota { at },
             FaultKind::TooBig => Self::FileLimit { path },

@@ -41,7 +41,12 @@ struct Made {
 
 impl Job {
     /// Checks everything again, makes missing directories and opens the temporary.
-    pub(crate) fn start(roots: Roots, mut target: Target, found: &Match, survey: &Survey) -> Result<Self, SaveError> {
+    pub(crate) fn start(
+        roots: Roots,
+        mut target: Target,
+        found: &Match,
+        survey: &Survey,
+    ) -> Result<Self, SaveError> {
         let inner = &*roots.0;
         let mut place = locate(inner, &target.path, found, survey)?;
         check_parent(&target, &place)?;
@@ -135,10 +140,13 @@ impl Job {
     fn same_place(&self) -> Result<Dir, SaveError> {
         let inner = &*self.roots.0;
         let root = inner.root(self.place.root)?;
-        let moved = |why: &str| SaveError::moved(&root.path, format!("{why}, so nothing was saved; call again"));
+        let moved =
+            |why: &str| SaveError::moved(&root.path, format!("{why}, so nothing was saved; call again"));
         let walk = inner.walk_root(root)?;
         let same = walk.deepest().filter(|step| walk.missing.is_empty() && step.meta.id == self.root_id);
-        let Some(step) = same else { return Err(moved("the root was moved or replaced while the file was written")) };
+        let Some(step) = same else {
+            return Err(moved("the root was moved or replaced while the file was written"));
+        };
         let start =
             Held { name: step.name.clone(), dir: step.dir.clone(), meta: step.meta, waived: step.waived };
         let text = path_text(&walk.resolved());
@@ -161,7 +169,10 @@ impl Job {
         let there = self.roots.0.os.look(&parent, &self.place.name);
         match there.map_err(|fault| self.error(&fault, "looking at"))? {
             Some(there) if there.id == id => Ok(()),
-            _ => Err(SaveError::moved(self.place.path(), "it was replaced in the moment it was written; call again")),
+            _ => Err(SaveError::moved(
+                self.place.path(),
+                "it was replaced in the moment it was written; call again",
+            )),
         }
     }
 
@@ -252,17 +263,24 @@ fn make_ready(
     }
     check_present(inner, place, path, target.overwrite)?;
     let space = inner.os.space(&parent.dir);
-    let space = space.map_err(|fault| SaveError::of(&fault, "asking for the room of", place.deepest_path(), path))?;
+    let space =
+        space.map_err(|fault| SaveError::of(&fault, "asking for the room of", place.deepest_path(), path))?;
     check_mount(inner, place, &space)?;
     temporary::sweep(&inner.os, &parent, place.acting.uid());
     let mark = inner.settings.reservations.mark(mount_key(&parent.meta, &space));
     let opened = Temporary::open(&inner.os, &parent, !mark.no_nameless);
-    let opened = opened.map_err(|fault| SaveError::of(&fault, "making a file in", place.deepest_path(), path))?;
+    let opened =
+        opened.map_err(|fault| SaveError::of(&fault, "making a file in", place.deepest_path(), path))?;
     Ok((parent, place.anchor.meta.id, opened))
 }
 
 /// Makes the missing directories one beneath the other. Returns the last one.
-fn make_directories(roots: &Roots, place: &Place, made: &mut Vec<Made>, path: &str) -> Result<FileId, SaveError> {
+fn make_directories(
+    roots: &Roots,
+    place: &Place,
+    made: &mut Vec<Made>,
+    path: &str,
+) -> Result<FileId, SaveError> {
     let os = &roots.0.os;
     let mut here = place.deepest().clone();
     let mut at = place.deepest_path();

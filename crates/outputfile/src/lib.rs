@@ -46,8 +46,8 @@ pub use roots::Roots;
 pub use settings::{
     DEFAULT_MAX_BYTES, DEFAULT_MAX_TOTAL_BYTES, DEFAULT_MIN_FREE_BYTES, Ledger, NoLedger, Settings,
 };
-pub use sys::{FileId, Kind};
 #[doc(hidden)]
 pub use sys::{Call, Hook};
+pub use sys::{FileId, Kind};
 pub use target::Target;
 pub use write::{Identity, Saved, Writer};

@@ -152,14 +152,21 @@ impl Loading {
                 Ok(spelled) => spelled.names,
                 Err(NameProblem::WholeVolume) => Vec::new(),
                 Err(problem) => {
-                    self.refuse(DIRECTORIES, index, path, problem.to_string(), "give the absolute path of a directory");
+                    self.refuse(
+                        DIRECTORIES,
+                        index,
+                        path,
+                        problem.to_string(),
+                        "give the absolute path of a directory",
+                    );
                     continue;
                 }
             };
             match walk(&self.os, &[], &spelled) {
                 Ok(walk) if walk.missing.is_empty() => known.extend(walk.deepest().map(|step| step.meta.id)),
                 found => {
-                    let why = found.map_or_else(|stuck| stuck.fault.to_string(), |_| String::from("does not exist"));
+                    let why = found
+                        .map_or_else(|stuck| stuck.fault.to_string(), |_| String::from("does not exist"));
                     let message = format!("is not trusted, because it could not be found ({why})");
                     let remedy = String::from("make it, then reload the configuration");
                     remarks.push(RootProblem { key: DIRECTORIES, index, path, message, remedy });
@@ -169,7 +176,12 @@ impl Loading {
         (known, remarks)
     }
 
-    fn walk_as_any(&self, candidates: &[Acting], trusted: &[FileId], names: &[String]) -> Result<Walk, String> {
+    fn walk_as_any(
+        &self,
+        candidates: &[Acting],
+        trusted: &[FileId],
+        names: &[String],
+    ) -> Result<Walk, String> {
         let mut first = None;
         for acting in candidates {
             match acting.run(|| walk(&self.os, trusted, names)) {
@@ -182,11 +194,18 @@ impl Loading {
     }
 
     /// By name: the system's directories, homes, and our own.
-    fn check_places(&mut self, known: &[(usize, Spelling, Result<Walk, String>)], ours: u32, owners: &[Arc<Credentials>]) {
+    fn check_places(
+        &mut self,
+        known: &[(usize, Spelling, Result<Walk, String>)],
+        ours: u32,
+        owners: &[Arc<Credentials>],
+    ) {
         let places = self.places(ours, owners);
         for (index, root, walked) in known {
             let forms = forms_of(root, walked.as_ref().ok());
-            let objection = places.iter().find_map(|place| place.objection(&forms).map(|why| (why, place.remedy.clone())));
+            let objection = places
+                .iter()
+                .find_map(|place| place.objection(&forms).map(|why| (why, place.remedy.clone())));
             if let Some((message, remedy)) = objection {
                 self.refuse(ROOTS, *index, PathBuf::from(root.text(PLATFORM)), message, &remedy);
             }
@@ -211,7 +230,10 @@ impl Loading {
         }
         let homes: BTreeSet<PathBuf> = homes(ours, owners, &self.settings).into_iter().collect();
         let mut home = |what: &str, names: Vec<String>, children: bool| {
-            let remedy = format!("name a directory in it, such as {:?}", format!("{}/mcpproxy-output", crate::walk::path_text(&names)));
+            let remedy = format!(
+                "name a directory in it, such as {:?}",
+                format!("{}/mcpproxy-output", crate::walk::path_text(&names))
+            );
             let remedy = if children { aside.clone() } else { remedy };
             places.push(Place { what: what.to_owned(), forms: vec![names], outer: false, remedy });
         };
@@ -237,14 +259,22 @@ impl Loading {
         .into_iter()
         .flatten()
         .collect();
-        own.extend(self.settings.own_paths.iter().map(|path| ("a file that we write ourselves", path.clone(), false)));
+        own.extend(
+            self.settings
+                .own_paths
+                .iter()
+                .map(|path| ("a file that we write ourselves", path.clone(), false)),
+        );
         own
     }
 
     /// By identity, at each call: our own directories, and the homes of our user and of trusted owners.
     fn protect(&self, ours: u32, owners: &[Arc<Credentials>]) -> Vec<Protected> {
-        let own = self.own_directories().into_iter().filter(|(what, ..)| *what != "a file that we write ourselves");
-        let homes = near_homes(ours, owners, &self.settings).into_iter().map(|path| ("a home directory", path, false));
+        let own =
+            self.own_directories().into_iter().filter(|(what, ..)| *what != "a file that we write ourselves");
+        let homes = near_homes(ours, owners, &self.settings)
+            .into_iter()
+            .map(|path| ("a home directory", path, false));
         own.chain(homes)
             .filter_map(|(what, path, outer)| Some((what, spell(&path).ok()?.names, outer)))
             .map(|(what, names, outer)| Protected::open(&self.os, what, names, outer))
@@ -270,7 +300,9 @@ impl Place {
                     Relation::Contains => "holds",
                     Relation::LiesIn if self.outer => "lies in",
                     // What lies directly in a directory of homes is a home.
-                    Relation::LiesIn if self.what == "all home directories" && root.len() == form.len() + 1 => {
+                    Relation::LiesIn
+                        if self.what == "all home directories" && root.len() == form.len() + 1 =>
+                    {
                         return Some(String::from("is a home directory"));
                     }
                     Relation::LiesIn | Relation::Apart => continue,
@@ -309,7 +341,8 @@ fn spell(path: &Path) -> Result<Spelling, NameProblem> {
 }
 
 fn acting_candidates(ours: u32, switch: bool, owners: &[Arc<Credentials>]) -> Vec<Acting> {
-    let others = owners.iter().filter(|owner| switch && owner.uid != ours).map(|owner| Acting::As(Arc::clone(owner)));
+    let others =
+        owners.iter().filter(|owner| switch && owner.uid != ours).map(|owner| Acting::As(Arc::clone(owner)));
     std::iter::once(Acting::Ourselves { uid: ours }).chain(others).collect()
 }
 

@@ -94,7 +94,9 @@ pub enum NameProblem {
     )]
     Hidden(String),
     /// Begins as our temporary files do.
-    #[error("holds the name {0:?}, and names that begin with {TEMPORARY_PREFIX} are ours: choose another name")]
+    #[error(
+        "holds the name {0:?}, and names that begin with {TEMPORARY_PREFIX} are ours: choose another name"
+    )]
     Temporary(String),
     /// A device of Windows, whatever the extension.
     #[error("holds {0:?}, which is a device on Windows: choose another name")]
@@ -313,8 +315,9 @@ fn check_windows_name(name: &str) -> Result<(), NameProblem> {
 fn is_device(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default().trim_end().to_uppercase();
     let numbered = |port: &str| {
-        stem.strip_prefix(port)
-            .is_some_and(|n| matches!(n, "¹" | "²" | "³") || (n.len() == 1 && n.as_bytes()[0].is_ascii_digit()))
+        stem.strip_prefix(port).is_some_and(|n| {
+            matches!(n, "¹" | "²" | "³") || (n.len() == 1 && n.as_bytes()[0].is_ascii_digit())
+        })
     };
     matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$" | "CLOCK$")
         || numbered("COM")

@@ -115,7 +115,9 @@ pub(crate) fn descend(
             Err(fault) if fault.kind == FaultKind::Missing => break,
             Err(fault) => {
                 let link = matches!(fault.kind, FaultKind::Link | FaultKind::NotDirectory)
-                    && os.look(&above.dir, name).is_ok_and(|seen| seen.is_some_and(|meta| meta.kind == Kind::Link));
+                    && os
+                        .look(&above.dir, name)
+                        .is_ok_and(|seen| seen.is_some_and(|meta| meta.kind == Kind::Link));
                 if link {
                     return Err(Blocked::Link);
                 }
@@ -189,9 +191,14 @@ fn resolve(
         matches!(name::relation_of_names(PLATFORM, &home, names), Relation::Equal | Relation::Contains)
     };
     let walked = walk_on(&inner.os, &inner.directories, &standing.walk, directories).map_err(|stuck| {
-        let at: Vec<String> = stuck.at.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let at: Vec<String> =
+            stuck.at.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         // What is there outside is nobody's business.
-        if within(&at) { SaveError::of(&stuck.fault, "looking at", stuck.at, path) } else { inner.outside(path) }
+        if within(&at) {
+            SaveError::of(&stuck.fault, "looking at", stuck.at, path)
+        } else {
+            inner.outside(path)
+        }
     })?;
     let resolved = walked.resolved();
     if !within(&resolved) || !passes_root(&walked, standing) {
@@ -223,7 +230,11 @@ fn judge_inside(
             let why = format!("holds {}", own.what);
             return Err(SaveError::Protected { root: root.path.clone(), why });
         }
-        met.push(Met::Directory(DirectoryMet { path: path_text(&names), meta: held.meta, waived: held.waived }));
+        met.push(Met::Directory(DirectoryMet {
+            path: path_text(&names),
+            meta: held.meta,
+            waived: held.waived,
+        }));
     }
     inner.check_trust(root, standing, &met, acting)
 }

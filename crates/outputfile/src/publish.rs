@@ -141,7 +141,8 @@ impl<'a> Publishing<'a> {
 
     /// Puts the file in the place of the one that was checked. `None`: another one was there; look again.
     fn replace(&mut self, checked: &Meta) -> Result<Option<Outcome>, SaveError> {
-        let copied = self.temporary.give_name(&self.inner.os, self.parent).map_err(|fault| self.error(&fault))?;
+        let copied =
+            self.temporary.give_name(&self.inner.os, self.parent).map_err(|fault| self.error(&fault))?;
         if copied {
             self.learn(|mark| mark.no_nameless = true);
         }
@@ -158,7 +159,9 @@ impl<'a> Publishing<'a> {
                 Ok(None)
             }
             Err(fault) if fault.kind == FaultKind::Missing => Ok(None),
-            Err(fault) if fault.is_lacking() || fault.kind == FaultKind::NotPermitted => self.rename_over(checked),
+            Err(fault) if fault.is_lacking() || fault.kind == FaultKind::NotPermitted => {
+                self.rename_over(checked)
+            }
             Err(fault) => Err(self.error(&fault)),
         }
     }

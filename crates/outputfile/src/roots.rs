@@ -276,16 +276,28 @@ impl Inner {
     }
 
     /// Judges the links by which a target was reached inside a root.
-    pub(crate) fn check_links_inside(&self, root: &Root, walk: &Walk, acting: &Acting) -> Result<(), SaveError> {
+    pub(crate) fn check_links_inside(
+        &self,
+        root: &Root,
+        walk: &Walk,
+        acting: &Acting,
+    ) -> Result<(), SaveError> {
         let trusted: Vec<u32> = self.owners.iter().map(|owner| owner.uid).collect();
         let owners = Owners { ours: self.ours, trusted: &trusted };
-        trust::judge_links(&walk.met, acting.uid(), owners).map_err(|distrust| self.untrusted(root, &distrust))
+        trust::judge_links(&walk.met, acting.uid(), owners)
+            .map_err(|distrust| self.untrusted(root, &distrust))
     }
 
     /// The handle that we use must be what the kernel finds at the resolved path and at the configured one.
-    pub(crate) fn check_identity(&self, root: &Root, resolved: &[String], id: FileId) -> Result<(), SaveError> {
+    pub(crate) fn check_identity(
+        &self,
+        root: &Root,
+        resolved: &[String],
+        id: FileId,
+    ) -> Result<(), SaveError> {
         for path in [path_text(resolved), path_text(&root.spelling.names)] {
-            let found = self.os.at_path(&path).map_err(|fault| SaveError::of(&fault, "looking at", &path, ""))?;
+            let found =
+                self.os.at_path(&path).map_err(|fault| SaveError::of(&fault, "looking at", &path, ""))?;
             if found.id != id {
                 return Err(SaveError::moved(path, "the root now leads elsewhere; call again"));
             }
@@ -317,7 +329,9 @@ impl Inner {
                 Err(SaveError::moved(&root.path, why))
             }
             Err(cause) => {
-                let why = format!("the root could not be seen when the configuration was loaded ({cause}); repair that, then reload (`mcpproxy config reload` or SIGHUP)");
+                let why = format!(
+                    "the root could not be seen when the configuration was loaded ({cause}); repair that, then reload (`mcpproxy config reload` or SIGHUP)"
+                );
                 Err(SaveError::moved(&root.path, why))
             }
         }

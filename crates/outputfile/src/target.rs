@@ -58,7 +58,8 @@ pub(crate) fn preflight(
         check_room(inner, &place, path)?;
         Ok((place, reservation))
     });
-    let (place, reservation) = checked.map_err(|fault| SaveError::of(&fault, "acting as the owner of", &root, path))??;
+    let (place, reservation) =
+        checked.map_err(|fault| SaveError::of(&fault, "acting as the owner of", &root, path))??;
     check_total(inner, &root, ledger)?;
     let parent = place.parent().map(|held| (held.dir.clone(), held.meta.id));
     Ok(Target { path: path.to_owned(), overwrite, root, parent, reservation })
@@ -76,7 +77,12 @@ fn reserve(inner: &Inner, place: &Place, path: &str) -> Result<Reservation, Save
 }
 
 /// The name must be free, or with overwrite be that of a regular file that we may replace.
-pub(crate) fn check_present(inner: &Inner, place: &Place, path: &str, overwrite: bool) -> Result<(), SaveError> {
+pub(crate) fn check_present(
+    inner: &Inner,
+    place: &Place,
+    path: &str,
+    overwrite: bool,
+) -> Result<(), SaveError> {
     let Some(parent) = place.parent() else { return Ok(()) };
     let seen = inner.os.look(&parent.dir, &place.name);
     let seen = seen.map_err(|fault| SaveError::of(&fault, "looking at", place.path(), path))?;
@@ -91,7 +97,9 @@ pub(crate) fn check_present(inner: &Inner, place: &Place, path: &str, overwrite:
         return Err(SaveError::Mount { at: place.path() });
     }
     if present.frozen || is_guarded(inner, place, &parent.meta, &present) {
-        let hint = String::from(" (it is marked as unchangeable, or another user's in a sticky directory); choose another name");
+        let hint = String::from(
+            " (it is marked as unchangeable, or another user's in a sticky directory); choose another name",
+        );
         return Err(SaveError::Denied { at: place.path(), action: "replacing", hint });
     }
     Ok(())
@@ -169,9 +177,7 @@ fn check_total(inner: &Inner, root: &Path, ledger: &dyn Ledger) -> Result<(), Sa
     match ledger.used_bytes(root) {
         Ok(used) if used < limit => Ok(()),
         Ok(used) => Err(SaveError::Total { root: root.to_owned(), used, limit }),
-        Err(cause) => {
-            Err(SaveError::Io { at: root.to_owned(), step: "counting the saved files of", cause })
-        }
+        Err(cause) => Err(SaveError::Io { at: root.to_owned(), step: "counting the saved files of", cause }),
     }
 }
 

@@ -31,7 +31,12 @@ pub(crate) enum Distrust {
 
 /// Judges all that was met: up to `root` (its place in the list, if it exists) the way, after it the inside.
 /// `as_user` is whose identity makes the files.
-pub(crate) fn judge(met: &[Met], root: Option<usize>, as_user: u32, owners: Owners<'_>) -> Result<(), Distrust> {
+pub(crate) fn judge(
+    met: &[Met],
+    root: Option<usize>,
+    as_user: u32,
+    owners: Owners<'_>,
+) -> Result<(), Distrust> {
     for (at, thing) in met.iter().enumerate() {
         match thing {
             Met::Directory(directory) => judge_directory(directory, at, root, as_user, owners)?,
@@ -120,7 +125,10 @@ impl Distrust {
             Self::RootOwner { path, uid } => {
                 let who = Who(*uid, naming);
                 let path = shown(path);
-                format!("{path} belongs to {who} and not to {us}; give it to {us}, or allow it: {}", who.line())
+                format!(
+                    "{path} belongs to {who} and not to {us}; give it to {us}, or allow it: {}",
+                    who.line()
+                )
             }
             Self::DirectoryOwner { path, uid, inside: false } => {
                 let who = Who(*uid, naming);
@@ -131,7 +139,9 @@ impl Distrust {
                 let who = Who(*uid, naming);
                 let line = directories(path);
                 let path = shown(path);
-                format!("{path} in it belongs to {who}, neither root nor the owner of the root; allow it: {line}")
+                format!(
+                    "{path} in it belongs to {who}, neither root nor the owner of the root; allow it: {line}"
+                )
             }
             Self::LinkOwner { path, uid } => {
                 let who = Who(*uid, naming);
@@ -148,7 +158,9 @@ impl Distrust {
                 let line = directories(path);
                 let path = shown(path);
                 let sticky = if *root { "" } else { " and has no sticky bit" };
-                format!("{path} can be written by everybody{sticky}; run `chmod o-w {path}`, or allow it: {line}")
+                format!(
+                    "{path} can be written by everybody{sticky}; run `chmod o-w {path}`, or allow it: {line}"
+                )
             }
         }
     }
@@ -229,7 +241,12 @@ mod tests {
     }
 
     /// `/`, `/way`, `/way/root`, `/way/root/inside`: owners and modes of the last three.
-    fn judged(way: (u32, u32), root: (u32, u32), inside: (u32, u32), trusted: &[u32]) -> Result<(), Distrust> {
+    fn judged(
+        way: (u32, u32),
+        root: (u32, u32),
+        inside: (u32, u32),
+        trusted: &[u32],
+    ) -> Result<(), Distrust> {
         let met = [
             directory("/", ROOT, 0o755),
             directory("/way", way.0, way.1),
@@ -273,7 +290,8 @@ mod tests {
     #[test]
     fn a_trusted_directory_waives_owner_and_mode_of_directories_and_not_of_links() {
         let owners = Owners { ours: US, trusted: &[] };
-        let met = [directory("/", ROOT, 0o755), waived("/v", MALLORY, 0o777), waived("/v/root", MALLORY, 0o777)];
+        let met =
+            [directory("/", ROOT, 0o755), waived("/v", MALLORY, 0o777), waived("/v/root", MALLORY, 0o777)];
         assert_eq!(judge(&met, Some(2), US, owners), Ok(()));
         let met = [directory("/", ROOT, 0o755), link("/l", MALLORY, 2), waived("/v", US, 0o777)];
         assert!(matches!(judge(&met, Some(2), US, owners), Err(Distrust::LinkOwner { .. })));
@@ -291,7 +309,10 @@ mod tests {
             directory("/home/alice", ALICE, 0o700),
             directory("/home/alice/out", ROOT, 0o700),
         ];
-        assert!(judge(&through, Some(3), ROOT, owners).is_err(), "a directory of root beyond the link of alice");
+        assert!(
+            judge(&through, Some(3), ROOT, owners).is_err(),
+            "a directory of root beyond the link of alice"
+        );
         let ours = [directory("/", ROOT, 0o755), link("/l", ROOT, 2), directory("/x", ALICE, 0o700)];
         assert_eq!(judge(&ours, Some(2), ALICE, owners), Ok(()));
     }

@@ -130,7 +130,8 @@ struct Going<'a> {
 
 impl<'a> Going<'a> {
     fn new(os: &'a Os, trusted: &'a [FileId]) -> Self {
-        let walk = Walk { steps: Vec::new(), missing: Vec::new(), met: Vec::new(), parent_resolved: Vec::new() };
+        let walk =
+            Walk { steps: Vec::new(), missing: Vec::new(), met: Vec::new(), parent_resolved: Vec::new() };
         Self { os, trusted, pending: VecDeque::new(), following: Vec::new(), links: 0, walk }
     }
 

@@ -146,11 +146,15 @@ impl Remote {
         let work = move |identity: Result<(), Fault>| {
             let started = match identity {
                 Ok(()) => start(),
-                Err(fault) => Err(SaveError::of(&fault, "acting as the owner of the root of", &shown, &shown)),
+                Err(fault) => {
+                    Err(SaveError::of(&fault, "acting as the owner of the root of", &shown, &shown))
+                }
             };
             serve(started, &inbox, &outbox);
         };
-        let thread = acting.spawn(work).map_err(|fault| SaveError::of(&fault, "starting a thread for", &path, &path))?;
+        let thread = acting
+            .spawn(work)
+            .map_err(|fault| SaveError::of(&fault, "starting a thread for", &path, &path))?;
         let mut remote = Self { path, orders: Some(orders), answers, thread: Some(thread) };
         remote.answer()?;
         Ok(remote)

@@ -6,13 +6,15 @@ mod common;
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Lab, Mount, assert_refused, assert_saved, failing, is_empty, make, mode, open, save, saved, temporaries, text};
+use common::{
+    Lab, Mount, assert_refused, assert_saved, failing, is_empty, make, mode, open, save, saved, temporaries,
+    text,
+};
 use outputfile::{Call, Hook, NoLedger, Reason, SaveError, Settings};
 
 #[test]
@@ -22,7 +24,8 @@ fn a_disk_that_fills_up_leaves_the_old_file_and_nothing_else() {
         let Some(_mount) = Mount::tmpfs(&lab.root, "size=1m,mode=700") else { return };
         fs::write(lab.root.join("x"), "old").unwrap();
         assert_refused(&lab, &lab.roots(), &lab.at("x"), true, Reason::Space);
-        let hook = Hook::new(move |call| (!nameless && call == Call::OpenNameless).then_some(libc::EOPNOTSUPP));
+        let hook =
+            Hook::new(move |call| (!nameless && call == Call::OpenNameless).then_some(libc::EOPNOTSUPP));
         let roots = open(Settings { min_free_bytes: 0, hook: Some(hook), ..lab.settings() });
         let free = || rustix::fs::statvfs(&lab.root).unwrap().f_bfree;
         let before = free();
@@ -41,7 +44,9 @@ fn a_disk_that_fills_up_leaves_the_old_file_and_nothing_else() {
 fn a_quota_is_called_a_quota() {
     let lab = Lab::new();
     let writes = AtomicUsize::new(0);
-    let hook = move |call| (call == Call::Write && writes.fetch_add(1, Ordering::SeqCst) > 0).then_some(libc::EDQUOT);
+    let hook = move |call| {
+        (call == Call::Write && writes.fetch_add(1, Ordering::SeqCst) > 0).then_some(libc::EDQUOT)
+    };
     let error = save(&lab.hooked(hook), &lab.at("x"), false, &vec![1; 256 << 10]).unwrap_err();
     assert_eq!(error.reason(), Reason::Quota);
     assert!(error.to_string().contains("quota"), "{error}");
@@ -54,7 +59,8 @@ fn a_disk_that_cannot_sync_a_directory_is_fine_and_one_that_fails_to_is_told() {
     for (number, code) in [libc::EINVAL, libc::EOPNOTSUPP, libc::ENOSYS].iter().enumerate() {
         saved(&lab.hooked(failing(Call::SyncDirectory, *code)), &lab.at(&format!("x{number}")), false, b"x");
     }
-    let error = save(&lab.hooked(failing(Call::SyncDirectory, libc::EIO)), &lab.at("y"), false, b"y").unwrap_err();
+    let error =
+        save(&lab.hooked(failing(Call::SyncDirectory, libc::EIO)), &lab.at("y"), false, b"y").unwrap_err();
     assert_eq!(error.reason(), Reason::NotDurable);
     assert!(error.to_string().contains("may not survive a power cut"), "{error}");
     assert_saved(error.saved().expect("the file"), b"y");
@@ -74,7 +80,9 @@ fn bytes_are_durable_before_the_name_and_the_name_before_success() {
         });
         saved(&roots, &lab.at("a/b/x"), false, b"x");
         let calls = calls.lock().unwrap();
-        let at = |wanted: Call| calls.iter().position(|call| *call == wanted).unwrap_or_else(|| panic!("{wanted:?}"));
+        let at = |wanted: Call| {
+            calls.iter().position(|call| *call == wanted).unwrap_or_else(|| panic!("{wanted:?}"))
+        };
         assert!(at(Call::Write) < at(Call::SyncFile) && at(Call::SyncFile) < at(publish), "{calls:?}");
         assert!(at(publish) < at(Call::SyncDirectory), "{calls:?}");
         let synced = calls.iter().filter(|call| **call == Call::SyncDirectory).count();
@@ -85,7 +93,6 @@ fn bytes_are_durable_before_the_name_and_the_name_before_success() {
 #[test]
 fn a_read_only_disk_is_refused_before_the_call() {
     let lab = Lab::new();
-    make(&lab.root.join("d"), 0o700);
     let source = lab.path("source");
     make(&source, 0o700);
     let Some(_mount) = Mount::read_only(&source, &lab.root) else { return };
@@ -93,8 +100,6 @@ fn a_read_only_disk_is_refused_before_the_call() {
         let message = assert_refused(&lab, &lab.roots(), &lab.at(path), false, Reason::ReadOnly);
         assert!(message.contains("read-only"), "{message}");
     }
-    let error = save(&Lab::new().hooked(failing(Call::OpenNameless, libc::EROFS)), "/", false, b"");
-    assert!(error.is_err());
 }
 
 #[test]
@@ -134,7 +139,9 @@ fn the_walk_by_hand_refuses_what_the_kernel_refuses() {
     assert_refused(&lab, &busy, &lab.at("d/x"), true, Reason::Io);
     let tries = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&tries);
-    let hook = move |call| (call == Call::OpenBeneath && seen.fetch_add(1, Ordering::SeqCst) < 5).then_some(libc::EAGAIN);
+    let hook = move |call| {
+        (call == Call::OpenBeneath && seen.fetch_add(1, Ordering::SeqCst) < 5).then_some(libc::EAGAIN)
+    };
     saved(&lab.hooked(hook), &lab.at("d/x"), true, b"x");
 }
 
@@ -166,7 +173,8 @@ fn every_way_of_publishing_keeps_the_same_promises() {
             assert_eq!(save(&roots, &path, false, b"other").unwrap_err().reason(), Reason::Exists, "{way}");
             let writer = |overwrite| {
                 let other = open(Settings { reservations: Default::default(), ..roots.settings().clone() });
-                let mut writer = other.begin(other.preflight(&lab.at("late"), overwrite, &NoLedger).unwrap()).unwrap();
+                let mut writer =
+                    other.begin(other.preflight(&lab.at("late"), overwrite, &NoLedger).unwrap()).unwrap();
                 writer.put(b"late").unwrap();
                 writer
             };
@@ -191,7 +199,11 @@ fn every_way_of_publishing_keeps_the_same_promises() {
 #[test]
 fn a_file_system_without_any_safe_way_is_refused_by_name_and_remembered_for_its_mount() {
     let lab = Lab::new();
-    let hook = with(&[(Call::OpenNameless, libc::EOPNOTSUPP), (Call::RenameNew, libc::EINVAL), (Call::LinkName, libc::EPERM)]);
+    let hook = with(&[
+        (Call::OpenNameless, libc::EOPNOTSUPP),
+        (Call::RenameNew, libc::EINVAL),
+        (Call::LinkName, libc::EPERM),
+    ]);
     let roots = lab.hooked(hook);
     let error = save(&roots, &lab.at("x"), false, b"x").unwrap_err();
     let kind = rustix::fs::statfs(&lab.root).unwrap().f_type;
@@ -203,7 +215,8 @@ fn a_file_system_without_any_safe_way_is_refused_by_name_and_remembered_for_its_
     let error = common::refused(&lab, &roots, &lab.at("x"), false);
     assert!(matches!(error, SaveError::NoPublish { .. }), "before the call from now on: {error}");
     let Some(_mount) = Mount::tmpfs(&lab.outside, "mode=700") else { return };
-    let elsewhere = open(Settings { roots: vec![lab.outside.clone()], hook: None, ..roots.settings().clone() });
+    let elsewhere =
+        open(Settings { roots: vec![lab.outside.clone()], hook: None, ..roots.settings().clone() });
     saved(&elsewhere, text(&lab.outside.join("x")), false, b"another mount is not meant");
 }
 
@@ -211,7 +224,8 @@ fn a_file_system_without_any_safe_way_is_refused_by_name_and_remembered_for_its_
 fn what_one_root_does_not_have_is_not_held_against_another() {
     for code in [libc::EOPNOTSUPP, libc::EISDIR, libc::EINVAL, libc::ENOSYS] {
         let lab = Lab::new();
-        let both = |hook| Settings { roots: vec![lab.root.clone(), lab.outside.clone()], hook, ..lab.settings() };
+        let both =
+            |hook| Settings { roots: vec![lab.root.clone(), lab.outside.clone()], hook, ..lab.settings() };
         let first = open(both(Some(Hook::new(failing(Call::OpenNameless, code)))));
         saved(&first, &lab.at("x"), false, b"x");
         let named = Arc::new(AtomicUsize::new(0));
@@ -220,7 +234,10 @@ fn what_one_root_does_not_have_is_not_held_against_another() {
             seen.fetch_add(usize::from(call == Call::OpenNamed), Ordering::SeqCst);
             None
         };
-        let second = open(Settings { reservations: first.settings().reservations.clone(), ..both(Some(Hook::new(count))) });
+        let second = open(Settings {
+            reservations: first.settings().reservations.clone(),
+            ..both(Some(Hook::new(count)))
+        });
         saved(&second, text(&lab.outside.join("x")), false, b"x");
         assert_eq!(named.load(Ordering::SeqCst), 0, "nameless there");
     }
@@ -266,13 +283,15 @@ fn the_limit_counts_bytes_and_tells_both_numbers() {
     assert_eq!(writer.put(&[1]).unwrap_err().reason(), Reason::TooLarge);
     assert!(matches!(writer.put(&[1]), Err(SaveError::Spent { .. })));
     assert!(writer.commit().is_err() && !lab.root.join("pieces").exists());
-    let mut writer = begin();
+    writer = begin();
     writer.expect_bytes(1000).unwrap();
     let message = writer.expect_bytes(123_456).unwrap_err().to_string();
     assert!(message.contains("123456") && !message.contains("at least"), "{message}");
+    drop(writer);
     let mut writer = begin();
     let inner = writer.write_all(&[0; 2000]).unwrap_err();
-    let inner = inner.get_ref().and_then(|inner| inner.downcast_ref::<SaveError>()).expect("the error of ours");
+    let inner =
+        inner.get_ref().and_then(|inner| inner.downcast_ref::<SaveError>()).expect("the error of ours");
     assert_eq!(inner.reason(), Reason::TooLarge);
     let usual = open(Settings { max_bytes: 0, ..lab.settings() });
     assert_eq!(usual.settings().file_limit(), outputfile::DEFAULT_MAX_BYTES);
@@ -347,8 +366,16 @@ fn a_kill_at_any_step_leaves_the_old_file_or_the_new_one() {
     const TEST: &str = "a_kill_at_any_step_leaves_the_old_file_or_the_new_one";
     const NEW: &[u8] = &[7; 100_000];
     let steps = [
-        Call::OpenNamed, Call::Lock, Call::Write, Call::SyncFile, Call::RenameNew, Call::Exchange, Call::Unlink,
-        Call::LinkHandle, Call::OpenForSync, Call::SyncDirectory,
+        Call::OpenNamed,
+        Call::Lock,
+        Call::Write,
+        Call::SyncFile,
+        Call::RenameNew,
+        Call::Exchange,
+        Call::Unlink,
+        Call::LinkHandle,
+        Call::OpenForSync,
+        Call::SyncDirectory,
     ];
     if let Some(task) = common::task() {
         let dir = PathBuf::from(std::env::var_os("OUTPUTFILE_DIR").unwrap());
@@ -387,7 +414,9 @@ fn a_kill_at_any_step_leaves_the_old_file_or_the_new_one() {
                     Err(_) => assert!(!overwrite, "{what}"),
                 }
                 for left in temporaries(&lab.root) {
-                    assert_eq!(fs::metadata(lab.root.join(&left)).unwrap().mode() & 0o077, 0o044 & umask(overwrite), "{what}");
+                    // A leftover of an overwrite may be the old file, which is not ours to change.
+                    let old = fs::read(lab.root.join(&left)).unwrap() == b"old";
+                    assert!(old || mode(&lab.root.join(&left)) == 0o600, "{what}");
                 }
                 saved(&lab.roots(), &lab.at("x"), true, b"the next save");
                 assert_eq!(fs::read_dir(&lab.root).unwrap().count(), 1, "{what}: the leftover is gone");
@@ -396,29 +425,60 @@ fn a_kill_at_any_step_leaves_the_old_file_or_the_new_one() {
     }
 }
 
-/// A leftover of an overwrite may be the old file, which the test made with the usual mode.
-fn umask(overwrite: bool) -> u32 {
-    if overwrite { 0o044 } else { 0 }
-}
-
 /// Every call in turn fails, at each of its occurrences: the target is the old file or the new one, and nothing is left.
 #[test]
 fn a_failure_of_any_call_leaves_nothing() {
     let calls = [
-        Call::OpenTop, Call::OpenChild, Call::ReadLink, Call::OpenBeneath, Call::OpenBeneathByHand, Call::OpenParent,
-        Call::Stat, Call::StatPath, Call::Access, Call::StatFs, Call::MakeDirectory, Call::RemoveDirectory,
-        Call::SetMode, Call::OpenNameless, Call::OpenNamed, Call::OpenExisting, Call::Lock, Call::Write, Call::Read,
-        Call::SyncFile, Call::OpenForSync, Call::SyncDirectory, Call::LinkHandle, Call::LinkThroughProc,
-        Call::LinkName, Call::RenameNew, Call::RenameOver, Call::Exchange, Call::List, Call::Random,
+        Call::OpenTop,
+        Call::OpenChild,
+        Call::ReadLink,
+        Call::OpenBeneath,
+        Call::OpenBeneathByHand,
+        Call::OpenParent,
+        Call::Stat,
+        Call::StatPath,
+        Call::Access,
+        Call::StatFs,
+        Call::MakeDirectory,
+        Call::RemoveDirectory,
+        Call::SetMode,
+        Call::OpenNameless,
+        Call::OpenNamed,
+        Call::OpenExisting,
+        Call::Lock,
+        Call::Write,
+        Call::Read,
+        Call::SyncFile,
+        Call::OpenForSync,
+        Call::SyncDirectory,
+        Call::LinkHandle,
+        Call::LinkThroughProc,
+        Call::LinkName,
+        Call::RenameNew,
+        Call::RenameOver,
+        Call::Exchange,
+        Call::List,
+        Call::Random,
     ];
     let start = Instant::now();
     let (mut runs, mut failures) = (0, 0);
+    // In memory where that may be mounted: each of some thousand saves waits for the disk several times.
+    let home = Lab::new();
+    let _mount = Mount::tmpfs(&home.outside, "mode=700");
     for nameless in [true, false] {
         for overwrite in [true, false] {
             for failing in calls {
-                for code in [libc::EIO, libc::ENOSPC, libc::EACCES, libc::EINVAL] {
+                for code in [
+                    libc::EIO,
+                    libc::ENOSPC,
+                    libc::EACCES,
+                    libc::EINVAL,
+                    libc::EPERM,
+                    libc::ENOSYS,
+                    libc::ENOENT,
+                ] {
                     for occurrence in 0..40 {
-                        let lab = Lab::new();
+                        let lab = Lab::within(&home.outside);
                         if overwrite {
                             make(&lab.root.join("a"), 0o700);
                             fs::write(lab.root.join("a/x"), "old").unwrap();
@@ -431,7 +491,8 @@ fn a_failure_of_any_call_leaves_nothing() {
                             }
                             (!nameless && call == Call::OpenNameless).then_some(libc::EOPNOTSUPP)
                         });
-                        let what = format!("{failing:?} number {occurrence}, error {code}, {nameless} {overwrite}");
+                        let what =
+                            format!("{failing:?} number {occurrence}, error {code}, {nameless} {overwrite}");
                         let result = save(&roots, &lab.at("a/x"), overwrite, b"new");
                         runs += 1;
                         failures += usize::from(result.is_err());
@@ -487,7 +548,8 @@ fn a_name_that_the_disk_does_not_take_is_refused_before_the_call() {
 fn a_writer_that_is_dropped_leaves_nothing_and_frees_the_target() {
     let lab = Lab::new();
     for nameless in [true, false] {
-        let roots = lab.hooked(move |call| (!nameless && call == Call::OpenNameless).then_some(libc::EOPNOTSUPP));
+        let roots =
+            lab.hooked(move |call| (!nameless && call == Call::OpenNameless).then_some(libc::EOPNOTSUPP));
         let mut writer = roots.begin(roots.preflight(&lab.at("a/b/x"), false, &NoLedger).unwrap()).unwrap();
         writer.put(b"half").unwrap();
         assert!(Path::new(&lab.root.join("a/b")).is_dir());
@@ -507,5 +569,4 @@ fn directories_that_another_save_uses_are_not_removed() {
     drop(first);
     let saved = second.commit().unwrap();
     assert_saved(&saved, b"");
-    let _ = fs::File::open(&saved.path).unwrap().read_at(&mut [0], 0);
 }

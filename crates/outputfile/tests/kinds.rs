@@ -19,8 +19,13 @@ fn a_pipe_or_a_socket_is_refused_without_waiting() {
     let _socket = std::os::unix::net::UnixListener::bind(lab.root.join("s")).unwrap();
     let start = Instant::now();
     for overwrite in [false, true] {
-        assert!(assert_refused(&lab, &lab.roots(), &lab.at("p"), overwrite, Reason::TargetKind).contains("pipe"));
-        assert!(assert_refused(&lab, &lab.roots(), &lab.at("s"), overwrite, Reason::TargetKind).contains("socket"));
+        assert!(
+            assert_refused(&lab, &lab.roots(), &lab.at("p"), overwrite, Reason::TargetKind).contains("pipe")
+        );
+        assert!(
+            assert_refused(&lab, &lab.roots(), &lab.at("s"), overwrite, Reason::TargetKind)
+                .contains("socket")
+        );
     }
     assert!(start.elapsed() < Duration::from_secs(1));
     assert!(fs::symlink_metadata(lab.root.join("p")).unwrap().file_type().is_fifo());
@@ -34,7 +39,8 @@ fn a_directory_or_a_path_through_a_file_is_refused_in_plain_words() {
     for overwrite in [false, true] {
         let message = assert_refused(&lab, &lab.roots(), &lab.at("d"), overwrite, Reason::TargetKind);
         assert!(message.contains("a directory"), "{message}");
-        let message = assert_refused(&lab, &lab.roots(), &lab.at("file.txt/x"), overwrite, Reason::TargetKind);
+        let message =
+            assert_refused(&lab, &lab.roots(), &lab.at("file.txt/x"), overwrite, Reason::TargetKind);
         assert!(message.contains("no directory") && message.contains("file.txt"), "{message}");
         assert_refused(&lab, &lab.roots(), &lab.at("file.txt/a/b"), overwrite, Reason::TargetKind);
     }

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use outputfile::name::{
-    self, NameProblem, Platform, Relation, Spelling, check_below, is_temporary, parse_root, parse_target, relation,
+    self, NameProblem, Platform, Relation, Spelling, check_below, is_temporary, parse_root, parse_target,
+    relation,
 };
 
 const UNIX: [Platform; 2] = [Platform::Linux, Platform::MacOs];
@@ -68,18 +69,49 @@ fn a_target_names_a_file() {
 #[test]
 fn characters_that_cut_or_deceive_are_refused_everywhere() {
     let bad = [
-        '\0', '\u{1}', '\n', '\r', '\t', '\u{1b}', '\u{7f}', '\u{80}', '\u{85}', '\u{9b}', '\u{9f}', '\u{61c}',
-        '\u{200b}', '\u{200c}', '\u{200d}', '\u{200e}', '\u{200f}', '\u{202a}', '\u{202e}', '\u{2028}', '\u{2029}',
-        '\u{2060}', '\u{2066}', '\u{2069}', '\u{feff}', '\u{ad}', '\u{e0041}',
+        '\0',
+        '\u{1}',
+        '\n',
+        '\r',
+        '\t',
+        '\u{1b}',
+        '\u{7f}',
+        '\u{80}',
+        '\u{85}',
+        '\u{9b}',
+        '\u{9f}',
+        '\u{61c}',
+        '\u{200b}',
+        '\u{200c}',
+        '\u{200d}',
+        '\u{200e}',
+        '\u{200f}',
+        '\u{202a}',
+        '\u{202e}',
+        '\u{2028}',
+        '\u{2029}',
+        '\u{2060}',
+        '\u{2066}',
+        '\u{2069}',
+        '\u{feff}',
+        '\u{ad}',
+        '\u{e0041}',
     ];
     for platform in ALL {
         for c in bad {
-            let path = if platform == Platform::Windows { format!("C:\\r\\a{c}b") } else { format!("/r/a{c}b") };
-            assert_eq!(parse_target(platform, &path, &[]), Err(NameProblem::Character(c)), "{platform:?} {c:?}");
+            let path =
+                if platform == Platform::Windows { format!("C:\\r\\a{c}b") } else { format!("/r/a{c}b") };
+            assert_eq!(
+                parse_target(platform, &path, &[]),
+                Err(NameProblem::Character(c)),
+                "{platform:?} {c:?}"
+            );
             assert_eq!(parse_root(platform, &path), Err(NameProblem::Character(c)), "{platform:?} {c:?}");
         }
     }
-    for good in ["/r/ä", "/r/日本", "/r/🦀", "/r/a b", "/r/%2e%2e%2f", "/r/a:b", "/r/\u{fffd}", "/r/$x~", "/r/'\"`"] {
+    for good in
+        ["/r/ä", "/r/日本", "/r/🦀", "/r/a b", "/r/%2e%2e%2f", "/r/a:b", "/r/\u{fffd}", "/r/$x~", "/r/'\"`"]
+    {
         assert!(unix(good).is_ok(), "{good}");
     }
 }
@@ -116,8 +148,20 @@ fn hidden_and_temporary_names_are_refused_below_a_root() {
 #[test]
 fn windows_devices_are_refused_with_any_extension_and_are_names_on_unix() {
     let devices = [
-        "NUL", "con", "Aux.txt", "NUL.config.json", "CON.tar.xml", "com1", "LPT9.log", "PRN ", "COM¹", "lpt³.x",
-        "CONIN$", "conout$.txt", "nul .txt", "COM0",
+        "NUL",
+        "con",
+        "Aux.txt",
+        "NUL.config.json",
+        "CON.tar.xml",
+        "com1",
+        "LPT9.log",
+        "PRN ",
+        "COM¹",
+        "lpt³.x",
+        "CONIN$",
+        "conout$.txt",
+        "nul .txt",
+        "COM0",
     ];
     for device in devices {
         let problem = windows(&format!(r"C:\out\{device}")).unwrap_err();
@@ -134,22 +178,46 @@ fn windows_devices_are_refused_with_any_extension_and_are_names_on_unix() {
 
 #[test]
 fn windows_streams_and_characters_are_refused_and_are_names_on_linux() {
-    for name in ["A:A.txt", "f.txt:s:$DATA", r"d::$INDEX_ALLOCATION\x", "f.txt::$DATA", "a<b", "a?", "a*", "a|b", "a\"b"] {
+    for name in [
+        "A:A.txt",
+        "f.txt:s:$DATA",
+        r"d::$INDEX_ALLOCATION\x",
+        "f.txt::$DATA",
+        "a<b",
+        "a?",
+        "a*",
+        "a|b",
+        "a\"b",
+    ] {
         let problem = windows(&format!(r"C:\out\{name}")).unwrap_err();
         assert!(matches!(problem, NameProblem::WindowsCharacter(_)), "{name}: {problem}");
     }
     assert_eq!(unix("/r/A:A.txt").unwrap().names, ["r", "A:A.txt"]);
     for name in ["x.", "x ", "x. .", "... "] {
-        assert!(matches!(windows(&format!(r"C:\out\{name}")), Err(NameProblem::DotOrSpaceAtEnd(_))), "{name:?}");
+        assert!(
+            matches!(windows(&format!(r"C:\out\{name}")), Err(NameProblem::DotOrSpaceAtEnd(_))),
+            "{name:?}"
+        );
     }
 }
 
 #[test]
 fn windows_volumes_without_a_root_are_refused_on_the_string_alone() {
     let elsewhere = [
-        r"\\h\s\x", "//h/s/x", r"\/h\s/x", r"/\h/s\x", r"\\?\UNC\h\s\x", r"\??\UNC\h\s\x", r"\\.\pipe\x",
-        r"\\?\GLOBALROOT\Device\HarddiskVolume1\x", r"\\localhost\C$\x", r"\\?\C:\out\x", r"//./C:/out/x",
-        r"\\?/unc/h/s/x", r"\??\C:\out\x", r"\\.\GLOBALROOT\Device\x",
+        r"\\h\s\x",
+        "//h/s/x",
+        r"\/h\s/x",
+        r"/\h/s\x",
+        r"\\?\UNC\h\s\x",
+        r"\??\UNC\h\s\x",
+        r"\\.\pipe\x",
+        r"\\?\GLOBALROOT\Device\HarddiskVolume1\x",
+        r"\\localhost\C$\x",
+        r"\\?\C:\out\x",
+        r"//./C:/out/x",
+        r"\\?/unc/h/s/x",
+        r"\??\C:\out\x",
+        r"\\.\GLOBALROOT\Device\x",
     ];
     for path in elsewhere {
         assert!(matches!(windows(path), Err(NameProblem::Volume(_))), "{path}: {:?}", windows(path));
@@ -200,7 +268,9 @@ fn roots_are_compared_by_component_and_as_the_platform_compares_names() {
     assert_eq!(related(Platform::Windows, r"C:\Out", r"c:\OUT\x"), Relation::Contains);
     assert_eq!(related(Platform::Windows, r"C:\out", r"D:\out"), Relation::Apart);
     // Foldings of more than one character differ from disk to disk: device and inode decide at the call.
-    for (a, b) in [("/v/stra\u{df}e", "/v/STRASSE"), ("/v/\u{130}x", "/v/i\u{307}x"), ("/v/\u{fb01}", "/v/fi")] {
+    for (a, b) in
+        [("/v/stra\u{df}e", "/v/STRASSE"), ("/v/\u{130}x", "/v/i\u{307}x"), ("/v/\u{fb01}", "/v/fi")]
+    {
         for platform in UNIX {
             assert_eq!(related(platform, a, b), Relation::Apart, "{platform:?} {a} {b}");
         }

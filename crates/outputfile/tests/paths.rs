@@ -8,7 +8,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use common::{Lab, assert_refused, is_empty, is_root, make, mode, open, refused, save, saved, skip, suites, text};
+use common::{
+    Lab, assert_refused, is_empty, is_root, make, mode, open, refused, save, saved, skip, suites, text,
+};
 use outputfile::{Reason, Settings};
 
 #[test]
@@ -92,7 +94,8 @@ fn a_link_to_a_hidden_directory_is_no_way_around_the_rule() {
 #[test]
 fn dot_dot_is_refused_and_makes_nothing() {
     let lab = Lab::new();
-    for path in ["../outside/x.txt", "a/../../outside/x", "./../outside/x", "../root/../outside/x", "a/../x"] {
+    for path in ["../outside/x.txt", "a/../../outside/x", "./../outside/x", "../root/../outside/x", "a/../x"]
+    {
         assert_refused(&lab, &lab.roots(), &lab.at(path), true, Reason::Path);
     }
     assert!(!lab.root.join("a").exists());
@@ -134,7 +137,9 @@ fn nothing_is_expanded() {
 #[test]
 fn a_nul_or_a_control_character_is_refused_and_shown_escaped() {
     let lab = Lab::new();
-    for name in ["ok\0/../../outside/x", "ok\0x", "a.txt\0.png", "a\u{1b}]0;pwn\u{7}\nSAVED.txt", "a\u{202e}txt.exe"] {
+    for name in
+        ["ok\0/../../outside/x", "ok\0x", "a.txt\0.png", "a\u{1b}]0;pwn\u{7}\nSAVED.txt", "a\u{202e}txt.exe"]
+    {
         let message = assert_refused(&lab, &lab.roots(), &lab.at(name), false, Reason::Path);
         assert!(!message.contains(['\0', '\u{1b}', '\n', '\u{202e}']), "{message:?}");
     }
@@ -160,8 +165,9 @@ fn public_traversal_strings_never_leave_the_root() {
             Ok(target) if made % 8 == 0 => {
                 let writer = roots.begin(target).unwrap();
                 let saved = writer.commit().unwrap();
-                let real = saved.path.canonicalize().unwrap();
-                assert!(real.starts_with(&lab.root) && !line.split('/').any(|name| name == ".."), "{line:?}");
+                // There is no link in this root, so the names tell where the file is.
+                assert!(saved.path.starts_with(&lab.root) && saved.path.is_file());
+                assert!(!line.split('/').any(|name| name == ".."), "{line:?}");
                 made += 1;
             }
             Ok(target) => {
@@ -268,7 +274,10 @@ fn a_missing_root_is_private_whatever_the_umask() {
         let dir = PathBuf::from(std::env::var_os("OUTPUTFILE_DIR").unwrap());
         let roots = open(Settings { roots: vec![dir.join("r")], file_mode: 0o640, ..Settings::default() });
         saved(&roots, text(&dir.join("r/a/x")), false, b"x");
-        assert_eq!((mode(&dir.join("r")), mode(&dir.join("r/a")), mode(&dir.join("r/a/x"))), (0o700, 0o750, 0o640));
+        assert_eq!(
+            (mode(&dir.join("r")), mode(&dir.join("r/a")), mode(&dir.join("r/a/x"))),
+            (0o700, 0o750, 0o640)
+        );
         return;
     }
     for umask in ["000", "022", "077", "777"] {

@@ -25,7 +25,7 @@ fn clean_up_goes_through_the_handle_and_not_by_path() {
     let (a, moved, outside) = (lab.root.join("a"), lab.root.join("a2"), lab.outside.clone());
     make(&a, 0o700);
     let hook = {
-        let (a, moved, outside) = (a.clone(), moved.clone(), outside.clone());
+        let (moved, outside) = (moved.clone(), outside.clone());
         let swap = once(Call::Write, move || {
             let name = temporaries(&a).remove(0);
             fs::rename(&a, &moved).unwrap();
@@ -81,8 +81,15 @@ fn a_root_that_is_made_again_at_the_same_place_is_fine() {
 #[test]
 fn a_root_that_becomes_a_link_between_two_calls_is_refused() {
     let calls = [
-        Call::StatPath, Call::OpenBeneath, Call::Access, Call::StatFs, Call::List, Call::OpenNameless, Call::Write,
-        Call::SyncFile, Call::LinkHandle,
+        Call::StatPath,
+        Call::OpenBeneath,
+        Call::Access,
+        Call::StatFs,
+        Call::List,
+        Call::OpenNameless,
+        Call::Write,
+        Call::SyncFile,
+        Call::LinkHandle,
     ];
     for call in calls {
         let lab = Lab::new();
@@ -106,7 +113,9 @@ fn a_root_that_becomes_a_link_between_two_calls_is_refused() {
 
 #[test]
 fn a_directory_that_is_moved_out_while_the_file_is_written_gets_nothing() {
-    for (call, nameless) in [(Call::SyncFile, true), (Call::LinkHandle, true), (Call::SyncFile, false), (Call::RenameNew, false)] {
+    for (call, nameless) in
+        [(Call::SyncFile, true), (Call::LinkHandle, true), (Call::SyncFile, false), (Call::RenameNew, false)]
+    {
         let lab = Lab::new();
         make(&lab.root.join("a"), 0o700);
         let (a, away) = (lab.root.join("a"), lab.outside.join("a"));
@@ -178,7 +187,8 @@ fn of_two_saves_in_two_processes_exactly_one_wins() {
             let start = Barrier::new(2);
             let run = |byte: u8| {
                 let faults = faults.to_vec();
-                let hook = Hook::new(move |call| faults.iter().find(|(at, _)| *at == call).map(|(_, code)| *code));
+                let hook =
+                    Hook::new(move |call| faults.iter().find(|(at, _)| *at == call).map(|(_, code)| *code));
                 let roots = open(Settings { hook: Some(hook), ..separate(&lab).settings().clone() });
                 let payload = vec![byte; 64 << 10];
                 let mut writer = roots.begin(roots.preflight(&path, false, &NoLedger).unwrap()).unwrap();
@@ -318,15 +328,17 @@ fn what_came_out_of_an_exchange_must_be_the_file_that_was_checked() {
 fn a_file_that_appears_or_goes_away_at_the_last_moment_is_dealt_with() {
     let lab = Lab::new();
     let at = lab.root.join("x");
-    let appear = { let at = at.clone(); move || fs::write(&at, "theirs").unwrap() };
+    let appear = {
+        let at = at.clone();
+        move || fs::write(&at, "theirs").unwrap()
+    };
     let roots = lab.hooked(once(Call::LinkHandle, appear.clone()));
     assert_eq!(save(&roots, &lab.at("x"), false, b"ours").unwrap_err().reason(), Reason::Exists);
     assert_eq!(fs::read_to_string(&at).unwrap(), "theirs");
     fs::remove_file(&at).unwrap();
     let roots = lab.hooked(once(Call::LinkHandle, appear));
     assert_saved(&save(&roots, &lab.at("x"), true, b"ours").unwrap(), b"ours");
-    let gone = at.clone();
-    let roots = lab.hooked(once(Call::Exchange, move || fs::remove_file(&gone).unwrap()));
+    let roots = lab.hooked(once(Call::Exchange, move || fs::remove_file(&at).unwrap()));
     let again = save(&roots, &lab.at("x"), true, b"again").unwrap();
     assert_saved(&again, b"again");
     assert!(text(&again.path).ends_with("root/x"));

@@ -32,9 +32,34 @@ fn give(path: &Path, uid: u32) {
 #[test]
 fn what_no_root_may_be_is_a_load_error_that_names_the_entry() {
     let bad = [
-        "", "relative", "./x", "~/out", "/", "//", "/.", "/tmp/../tmp/x", "/tmp/x/..", "/tmp/a\u{1b}b", "/tmp/a\nb",
-        "/tmp/a\u{202e}b", "/dev", "/dev/shm", "/dev/shm/out", "/proc/self", "/sys/x", "/etc", "/etc/mcpproxy/out",
-        "/boot/out", "/home", "/home/somebody", "/Users/somebody", "/Users", "/root", "/var", "/var/www", "/usr/sbin",
+        "",
+        "relative",
+        "./x",
+        "~/out",
+        "/",
+        "//",
+        "/.",
+        "/tmp/../tmp/x",
+        "/tmp/x/..",
+        "/tmp/a\u{1b}b",
+        "/tmp/a\nb",
+        "/tmp/a\u{202e}b",
+        "/dev",
+        "/dev/shm",
+        "/dev/shm/out",
+        "/proc/self",
+        "/sys/x",
+        "/etc",
+        "/etc/mcpproxy/out",
+        "/boot/out",
+        "/home",
+        "/home/somebody",
+        "/Users/somebody",
+        "/Users",
+        "/root",
+        "/var",
+        "/var/www",
+        "/usr/sbin",
     ];
     for path in bad {
         let problems = problems(roots_of(&["/tmp/good", path]));
@@ -43,7 +68,15 @@ fn what_no_root_may_be_is_a_load_error_that_names_the_entry() {
         let line = problems[0].to_string();
         assert!(!line.contains(['\n', '\u{1b}', '\u{202e}']) && !problems[0].remedy.is_empty(), "{line:?}");
     }
-    for path in ["/home/somebody/out", "/Users/somebody/out", "/root/out", "/tmp/etc", "/var/www/out", "/devices", "/srv"] {
+    for path in [
+        "/home/somebody/out",
+        "/Users/somebody/out",
+        "/root/out",
+        "/tmp/etc",
+        "/var/www/out",
+        "/devices",
+        "/srv",
+    ] {
         open(roots_of(&[path]));
     }
 }
@@ -52,7 +85,11 @@ fn what_no_root_may_be_is_a_load_error_that_names_the_entry() {
 fn every_problem_is_told_at_once() {
     let settings = Settings {
         trusted_directories: vec![PathBuf::from("relative"), PathBuf::from("/a/../b")],
-        trusted_owners: vec![String::from("root"), String::from("no-such-user-here"), String::from("4294967297")],
+        trusted_owners: vec![
+            String::from("root"),
+            String::from("no-such-user-here"),
+            String::from("4294967297"),
+        ],
         file_mode: 0o666,
         ..roots_of(&["relative", "/tmp/a", "/tmp/a/b"])
     };
@@ -74,14 +111,26 @@ fn every_problem_is_told_at_once() {
 
 #[test]
 fn nested_and_equal_roots_are_a_load_error_that_names_both() {
-    for pair in [["/tmp/t/root", "/tmp/t/root/sub"], ["/tmp/t/root", "/tmp/t/root/"], ["/tmp/t/root/a/b", "/tmp/t/root"]] {
+    for pair in [
+        ["/tmp/t/root", "/tmp/t/root/sub"],
+        ["/tmp/t/root", "/tmp/t/root/"],
+        ["/tmp/t/root/a/b", "/tmp/t/root"],
+    ] {
         let line = problems(roots_of(&pair))[0].to_string();
         assert!(line.contains("tool_output_roots[1]") && line.contains("tool_output_roots[0]"), "{line}");
     }
     assert!(!problems(roots_of(&["/tmp/t/root", "/tmp/t/x/../root"])).is_empty());
     open(roots_of(&["/tmp/t/root", "/tmp/t/root-evil"]));
     // On Linux these are plainly different.
-    open(roots_of(&["/v/stra\u{df}e", "/v/STRASSE", "/v/\u{130}x", "/v/i\u{307}x", "/v/\u{fb01}", "/v/fi", "/v/Fi"]));
+    open(roots_of(&[
+        "/v/stra\u{df}e",
+        "/v/STRASSE",
+        "/v/\u{130}x",
+        "/v/i\u{307}x",
+        "/v/\u{fb01}",
+        "/v/fi",
+        "/v/Fi",
+    ]));
 }
 
 #[test]
@@ -94,15 +143,25 @@ fn our_own_directories_are_no_place_for_roots_and_a_sibling_is_offered() {
         ..roots_of(&[root])
     };
     let bad = [
-        "/srv/u/.mcpproxy", "/srv/u", "/srv", "/srv/u/.mcpproxy/data", "/srv/u/.mcpproxy/data/out", "/srv/logs",
-        "/srv/logs/mcpproxy", "/srv/logs/mcpproxy/out", "/srv/u/.mcpproxy/kept", "/srv/u/.mcpproxy/kept/file",
+        "/srv/u/.mcpproxy",
+        "/srv/u",
+        "/srv",
+        "/srv/u/.mcpproxy/data",
+        "/srv/u/.mcpproxy/data/out",
+        "/srv/logs",
+        "/srv/logs/mcpproxy",
+        "/srv/logs/mcpproxy/out",
+        "/srv/u/.mcpproxy/kept",
+        "/srv/u/.mcpproxy/kept/file",
     ];
     for root in bad {
         assert!(!problems(own(root)).is_empty(), "{root}");
     }
     let line = problems(own("/srv/u/.mcpproxy"))[0].to_string();
     assert!(line.contains("/srv/u/mcpproxy-output"), "{line}");
-    for root in ["/srv/u/.mcpproxy/out", "/srv/u/mcpproxy-output", "/srv/logs/other", "/srv/u/.mcpproxy/kept2"] {
+    for root in
+        ["/srv/u/.mcpproxy/out", "/srv/u/mcpproxy-output", "/srv/logs/other", "/srv/u/.mcpproxy/kept2"]
+    {
         open(own(root));
     }
 }
@@ -115,11 +174,15 @@ fn a_root_that_leads_by_a_link_to_a_forbidden_place_is_a_load_error() {
     for place in [Path::new("/etc"), Path::new("/dev/shm"), &lab.outside] {
         let link = lab.path("link");
         symlink(place, &link).unwrap();
-        let settings = Settings { data_dir: Some(lab.outside.clone()), roots: vec![link.clone()], ..Settings::default() };
+        let settings = Settings {
+            data_dir: Some(lab.outside.clone()),
+            roots: vec![link.clone()],
+            ..Settings::default()
+        };
         assert!(!problems(settings).is_empty(), "{}", place.display());
         fs::remove_file(link).unwrap();
     }
-    let own_home = Settings { home_dirs: vec![home.clone()], roots: vec![home.clone()], ..Settings::default() };
+    let own_home = Settings { home_dirs: vec![home.clone()], roots: vec![home], ..Settings::default() };
     assert!(!problems(own_home).is_empty());
 }
 
@@ -205,7 +268,7 @@ fn a_root_may_be_named_by_any_of_its_forms() {
     symlink("root", lab.path("last")).unwrap();
     let literal = lab.path("way/last");
     let roots = open(Settings { roots: vec![literal.clone()], ..Settings::default() });
-    for (number, form) in [literal, lab.path("last"), lab.root.clone()].iter().enumerate() {
+    for (number, form) in [&literal, &lab.path("last"), &lab.root].into_iter().enumerate() {
         let path = form.join(format!("x{number}"));
         assert_eq!(saved(&roots, text(&path), false, b"x").path, path);
     }
@@ -220,7 +283,10 @@ fn who_may_write_where_is_judged_on_the_whole_way() {
         set_mode(path, bad);
         let message = assert_refused(&lab, &lab.roots(), &lab.at(target), false, Reason::RootUntrusted);
         assert!(message.contains(text(path)), "{message}");
-        assert!(message.ends_with(&format!("\"tool_output_trusted_directories\": [\"{}\"]", text(path))), "{message}");
+        assert!(
+            message.ends_with(&format!("\"tool_output_trusted_directories\": [\"{}\"]", text(path))),
+            "{message}"
+        );
         set_mode(path, good);
     };
     make(&lab.root.join("in"), 0o700);
@@ -293,7 +359,11 @@ fn a_trusted_owners_root_is_used_with_their_identity() {
     let again = saved(&trusting("nobody"), &lab.at("d0/x"), true, b"again");
     assert!(again.replaced);
     assert_eq!(rustix::process::geteuid().as_raw(), 0);
-    assert_eq!(fs::File::create(lab.path("after")).unwrap().metadata().unwrap().uid(), 0, "we are ourselves again");
+    assert_eq!(
+        fs::File::create(lab.path("after")).unwrap().metadata().unwrap().uid(),
+        0,
+        "we are ourselves again"
+    );
 }
 
 #[test]
@@ -327,7 +397,11 @@ fn a_missing_root_of_a_trusted_owner_is_made_as_them() {
     let lab = Lab::open_to_all();
     give(&lab.root, NOBODY);
     let new = lab.root.join("home/out");
-    let settings = Settings { trusted_owners: vec![String::from("nobody")], roots: vec![new.clone()], ..Settings::default() };
+    let settings = Settings {
+        trusted_owners: vec![String::from("nobody")],
+        roots: vec![new.clone()],
+        ..Settings::default()
+    };
     saved(&open(settings), text(&new.join("a/x")), false, b"x");
     for made in [&new, new.parent().unwrap(), &new.join("a"), &new.join("a/x")] {
         assert_eq!(fs::metadata(made).unwrap().uid(), NOBODY, "{}", made.display());
@@ -354,7 +428,8 @@ fn links_of_trusted_owners_lead_only_to_what_is_theirs() {
     fs::remove_file(&link).unwrap();
     symlink(&lab.outside, &link).unwrap();
     lchown(&link, Some(NOBODY), Some(NOBODY)).unwrap();
-    let message = assert_refused(&lab, &open(settings()), text(&link.join("x")), false, Reason::RootUntrusted);
+    let message =
+        assert_refused(&lab, &open(settings()), text(&link.join("x")), false, Reason::RootUntrusted);
     assert!(message.contains("not theirs"), "{message}");
 
     // Inside a root the same: a link of another user is not followed, wherever it leads.
@@ -398,7 +473,12 @@ fn an_ordinary_user_saves_and_is_refused_like_root_is() {
         saved(&open(mine.clone()), text(&dir.join("mine/a/x")), false, b"x");
         saved(&open(mine.clone()), text(&dir.join("mine/a/x")), true, b"y");
         let by_proc = Hook::new(common::failing(Call::LinkHandle, libc::ENOENT));
-        saved(&open(Settings { hook: Some(by_proc), ..mine.clone() }), text(&dir.join("mine/p")), false, b"x");
+        saved(
+            &open(Settings { hook: Some(by_proc), ..mine.clone() }),
+            text(&dir.join("mine/p")),
+            false,
+            b"x",
+        );
         let old = Hook::new(common::failing(Call::Access, libc::ENOSYS));
         saved(&open(Settings { hook: Some(old), ..mine.clone() }), text(&dir.join("mine/o")), false, b"x");
         let denied = open(mine).preflight(text(&dir.join("mine/locked/x")), false, &NoLedger).unwrap_err();
@@ -449,7 +529,8 @@ fn the_total_of_a_root_is_asked_for_only_with_a_limit() {
     let lab = Lab::new();
     let path = lab.at("x");
     let limited = open(Settings { max_total_bytes: 100, ..lab.settings() });
-    let reason = |used| limited.preflight(&path, false, &Count(used)).map(drop).map_err(|error| error.reason());
+    let reason =
+        |used| limited.preflight(&path, false, &Count(used)).map(drop).map_err(|error| error.reason());
     assert_eq!(reason(Ok(99)), Ok(()));
     assert_eq!(reason(Ok(100)), Err(Reason::Total));
     assert_eq!(reason(Err(String::from("the database is busy"))), Err(Reason::Io));

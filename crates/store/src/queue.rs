@@ -20,6 +20,12 @@ const BATCH_BYTES: usize = 8 << 20;
 /// Questions to the writer that may wait.
 const MAX_ASKS: usize = 256;
 
+/// After a commit the next one waits this long for company, so that calls in a row share one. A row that comes alone is
+/// written at once.
+const LINGER: Duration = Duration::from_millis(10);
+/// Rows that are company enough.
+const LINGER_ROWS: usize = 128;
+
 /// A piece of work that needs the writer's connection.
 pub(crate) type Ask = Box<dyn FnOnce(&mut Connection) + Send>;
 
@@ -63,6 +69,11 @@ struct Queue {
     accepted: u64,
     done: u64,
     failing: Option<Failing>,
+    last_done: Option<Instant>,
+    /// The writer waits for company and need not be woken by each row.
+    lingering: bool,
+    /// Those who wait until everything is committed.
+    flushing: usize,
     closed: bool,
     ended: bool,
 }
@@ -70,6 +81,11 @@ struct Queue {
 impl Queue {
     fn full(&self, bounds: Bounds) -> bool {
         self.calls >= bounds.calls || self.bytes >= bounds.bytes
+    }
+
+    /// Whether the next commit can wait for more rows.
+    fn can_linger(&self) -> bool {
+        self.rows < LINGER_ROWS && self.asks == 0 && self.flushing == 0 && !self.closed
     }
 
     fn push(&mut self, rows: Rows) {
@@ -191,8 +207,11 @@ impl Shared {
         }
         let weight = events.iter().map(Event::weight).sum();
         queue.push(Rows { slot, events, weight });
+        let wake = !queue.lingering || !queue.can_linger();
         drop(queue);
-        self.work.notify_one();
+        if wake {
+            self.work.notify_one();
+        }
     }
 
     /// Hands a piece of work to the writer.
@@ -225,6 +244,12 @@ impl Shared {
                 return Taken::Idle;
             }
             queue = self.work.wait_timeout(queue, patience).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if queue.can_linger() && queue.last_done.is_some_and(|at| at.elapsed() < LINGER) {
+            queue.lingering = true;
+            let waited = self.work.wait_timeout_while(queue, LINGER, |queue| queue.can_linger());
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+            queue.lingering = false;
         }
         let (mut batch, mut rows, mut bytes) = (Vec::new(), 0, 0);
         while rows < BATCH_ROWS && bytes < BATCH_BYTES {
@@ -265,6 +290,7 @@ impl Shared {
         queue.rows -= rows;
         queue.bytes -= bytes;
         queue.done += accepted;
+        queue.last_done = Some(Instant::now());
         if let Some(failing) = queue.failing.take() {
             let seconds = (now_ms() - failing.since_ms) / 1000;
             tracing::info!(seconds, waiting = queue.rows, "the activity database can be written again");
@@ -296,11 +322,15 @@ impl Shared {
 
     /// Waits until everything that was accepted before is committed; `false` when that takes longer.
     pub(crate) fn flush(&self, patience: Duration) -> bool {
-        let queue = lock(&self.queue);
+        let mut queue = lock(&self.queue);
         let goal = queue.accepted;
+        queue.flushing += 1;
+        self.work.notify_one();
         let waiting =
             self.room.wait_timeout_while(queue, patience, |queue| queue.done < goal && !queue.ended);
-        waiting.unwrap_or_else(PoisonError::into_inner).0.done >= goal
+        let mut queue = waiting.unwrap_or_else(PoisonError::into_inner).0;
+        queue.flushing -= 1;
+        queue.done >= goal
     }
 
     /// Nothing more is taken; the writer ends when the queue is empty.

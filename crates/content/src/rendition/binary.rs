@@ -81,7 +81,7 @@ impl BinaryReader {
             Some(&DecodeError::InvalidByte(offset, byte)) if byte != b'=' => {
                 (offset, "not in the standard alphabet")
             }
-            Some(&DecodeError::InvalidLastSymbol(offset, _)) => (offset, "bits are left over"),
+            Some(&DecodeError::InvalidLastSymbol { offset, .. }) => (offset, "bits are left over"),
             Some(DecodeError::InvalidLength(_)) => (self.quads.len(), "the data is cut short"),
             Some(DecodeError::InvalidByte(..) | DecodeError::InvalidPadding) => {
                 (padding.unwrap_or(self.quads.len()), "the padding is missing or wrong")

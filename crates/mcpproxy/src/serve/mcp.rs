@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gateway::call::Call;
-use gateway::mcp::{
-    INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Payload, Reply, Request, ServerInfo, Service,
-};
+use gateway::mcp::{INVALID_PARAMS, METHOD_NOT_FOUND, Payload, Reply, Request, ServerInfo, Service};
 use gateway::records::Source;
 use gateway::{Caller, Gateway, Principal, PrincipalKind, Tool, Variant};
 use serde::Deserialize;
@@ -124,13 +122,7 @@ impl Service for Surface {
                 let listing = menu::listing(&self.gateway, &request.caller.principal);
                 Reply::Result(Payload::Bytes(Bytes::from(listing)))
             }
-            "tools/call" => {
-                let surface = Arc::clone(self);
-                // A panic in here must be an answer, not a request without one.
-                tokio::spawn(async move { surface.call(request).await })
-                    .await
-                    .unwrap_or_else(|_| error(INTERNAL_ERROR, "internal error; please report it".into()))
-            }
+            "tools/call" => self.call(request).await,
             method => error(
                 METHOD_NOT_FOUND,
                 format!("Method not found: {}", &method[..method.floor_char_boundary(100)]),

@@ -1,12 +1,12 @@
-//! Linux (4.11 or later): files and directories through handles, by rustix.
+//! Linux (4.11 or later): directories through handles, and what is in them, by rustix.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{
-    Access, AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, StatVfsMountFlags,
-    StatxAttributes, StatxFlags,
+    Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxAttributes,
+    StatxFlags,
 };
 use rustix::io::Errno;
 
@@ -28,7 +28,7 @@ pub(crate) struct Dir(Arc<OwnedFd>);
 
 /// An open file.
 #[derive(Debug)]
-pub(crate) struct File(OwnedFd);
+pub(crate) struct File(pub(super) OwnedFd);
 
 /// The calls to the operating system, each of which a test may hold up or make fail.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +36,7 @@ pub(crate) struct Os {
     hook: Option<Hook>,
 }
 
-type Done<T> = Result<T, Fault>;
+pub(super) type Done<T> = Result<T, Fault>;
 
 /// Opening directories and looking at names.
 impl Os {
@@ -54,7 +54,8 @@ impl Os {
     pub(crate) fn child(&self, dir: &Dir, name: &str) -> Done<Child<Dir>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         // With DIRECTORY first, because only that brings an automounted directory in.
-        let open = |more| self.call(Call::OpenChild, || rustix::fs::openat(dir, name, flags | more, Mode::empty()));
+        let open =
+            |more| self.call(Call::OpenChild, || rustix::fs::openat(dir, name, flags | more, Mode::empty()));
         let opened = match open(OFlags::DIRECTORY) {
             Err(fault) if fault.kind == FaultKind::NotDirectory => open(OFlags::empty()),
             opened => opened,
@@ -74,8 +75,10 @@ impl Os {
     /// Opens a directory directly beneath another: no link is followed and no mount is crossed.
     pub(crate) fn beneath(&self, dir: &Dir, name: &str) -> Done<(Dir, Meta)> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve =
-            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
+        let resolve = ResolveFlags::BENEATH
+            | ResolveFlags::NO_SYMLINKS
+            | ResolveFlags::NO_MAGICLINKS
+            | ResolveFlags::NO_XDEV;
         let mut opened = Err(Fault::from(Errno::AGAIN));
         for _ in 0..TRIES {
             let open = || rustix::fs::openat2(dir, name, flags, Mode::empty(), resolve);
@@ -87,7 +90,9 @@ impl Os {
         match opened {
             Ok(fd) => self.directory(fd),
             // An old kernel, or a filter that does not know the call: the same checks by hand.
-            Err(fault) if fault.is_lacking() || fault.kind == FaultKind::NotPermitted => self.by_hand(dir, name),
+            Err(fault) if fault.is_lacking() || fault.kind == FaultKind::NotPermitted => {
+                self.by_hand(dir, name)
+            }
             Err(fault) => Err(fault),
         }
     }
@@ -119,7 +124,8 @@ impl Os {
     /// What the kernel finds at an absolute path, links followed.
     pub(crate) fn at_path(&self, path: &str) -> Done<Meta> {
         let mask = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
-        self.call(Call::StatPath, || rustix::fs::statx(CWD, path, AtFlags::empty(), mask)).map(|raw| meta_of(&raw))
+        self.call(Call::StatPath, || rustix::fs::statx(CWD, path, AtFlags::empty(), mask))
+            .map(|raw| meta_of(&raw))
     }
 
     /// Whether names can be made in the directory, by permissions and by the mount.
@@ -240,7 +246,7 @@ impl Os {
     }
 
     /// Makes a call, again while it is interrupted by a signal.
-    fn call<T>(&self, call: Call, mut make: impl FnMut() -> rustix::io::Result<T>) -> Done<T> {
+    pub(super) fn call<T>(&self, call: Call, mut make: impl FnMut() -> rustix::io::Result<T>) -> Done<T> {
         let mut result = Err(Errno::INTR);
         for _ in 0..TRIES {
             result = match self.hook.as_ref().and_then(|hook| hook.ask(call)) {
@@ -252,144 +258,6 @@ impl Os {
             }
         }
         result.map_err(Fault::from)
-    }
-}
-
-/// Making, writing, naming and removing.
-impl Os {
-    pub(crate) fn make_directory(&self, dir: &Dir, name: &str) -> Done<()> {
-        self.call(Call::MakeDirectory, || rustix::fs::mkdirat(dir, name, Mode::RWXU))
-    }
-
-    pub(crate) fn remove_directory(&self, dir: &Dir, name: &str) -> Done<()> {
-        self.call(Call::RemoveDirectory, || rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR))
-    }
-
-    /// Sets the mode of a directory, whatever the umask was.
-    pub(crate) fn set_directory_mode(&self, dir: &Dir, mode: u32) -> Done<()> {
-        let mode = Mode::from_raw_mode(mode);
-        match self.call(Call::OpenForSync, || open_for_reading(dir)) {
-            Ok(fd) => self.call(Call::SetMode, || rustix::fs::fchmod(&fd, mode)),
-            // The umask took the right to read it.
-            Err(fault) if fault.kind == FaultKind::Denied => {
-                let handle = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
-                self.call(Call::SetMode, || rustix::fs::chmod(handle.as_str(), mode))
-            }
-            Err(fault) => Err(fault),
-        }
-    }
-
-    pub(crate) fn set_mode(&self, file: &File, mode: u32) -> Done<()> {
-        self.call(Call::SetMode, || rustix::fs::fchmod(&file.0, Mode::from_raw_mode(mode)))
-    }
-
-    /// A file without a name, which goes away by itself.
-    pub(crate) fn nameless(&self, dir: &Dir) -> Done<File> {
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        self.call(Call::OpenNameless, || rustix::fs::openat(dir, ".", flags, Mode::RUSR | Mode::WUSR)).map(File)
-    }
-
-    /// A new file; never one that exists, and never through a link.
-    pub(crate) fn named(&self, dir: &Dir, name: &str) -> Done<File> {
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
-        self.call(Call::OpenNamed, || rustix::fs::openat(dir, name, flags, Mode::RUSR | Mode::WUSR)).map(File)
-    }
-
-    /// An existing file for reading; never through a link, and without waiting for whatever it is.
-    pub(crate) fn existing(&self, dir: &Dir, name: &str) -> Done<File> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        self.call(Call::OpenExisting, || rustix::fs::openat(dir, name, flags, Mode::empty())).map(File)
-    }
-
-    /// Locks a file until it is closed. False: somebody else has a lock that forbids it.
-    pub(crate) fn lock(&self, file: &File, alone: bool) -> Done<bool> {
-        let how = if alone {
-            FlockOperation::NonBlockingLockExclusive
-        } else {
-            FlockOperation::NonBlockingLockShared
-        };
-        match self.call(Call::Lock, || rustix::fs::flock(&file.0, how)) {
-            Ok(()) => Ok(true),
-            Err(fault) if fault.kind == FaultKind::Again => Ok(false),
-            Err(fault) => Err(fault),
-        }
-    }
-
-    /// Writes all of it, in as many pieces as the system wants.
-    pub(crate) fn write_all(&self, file: &File, mut bytes: &[u8]) -> Done<()> {
-        while !bytes.is_empty() {
-            match self.call(Call::Write, || rustix::io::write(&file.0, bytes))? {
-                0 => return Err(Fault::other("the file system took no bytes")),
-                taken => bytes = bytes.get(taken..).unwrap_or_default(),
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn read_at(&self, file: &File, offset: u64, into: &mut [u8]) -> Done<usize> {
-        self.call(Call::Read, || rustix::io::pread(&file.0, &mut *into, offset))
-    }
-
-    pub(crate) fn sync(&self, file: &File) -> Done<()> {
-        self.call(Call::SyncFile, || rustix::fs::fsync(&file.0))
-    }
-
-    /// Makes the names in a directory durable, where the file system can and the directory may be read.
-    pub(crate) fn sync_directory(&self, dir: &Dir) -> Done<()> {
-        let fd = match self.call(Call::OpenForSync, || open_for_reading(dir)) {
-            Err(fault) if fault.kind == FaultKind::Denied => return Ok(()),
-            opened => opened?,
-        };
-        match self.call(Call::SyncDirectory, || rustix::fs::fsync(&fd)) {
-            Err(fault) if fault.is_lacking() => Ok(()),
-            result => result,
-        }
-    }
-
-    /// Names an open file; fails if the name exists.
-    pub(crate) fn link_handle(&self, file: &File, dir: &Dir, name: &str) -> Done<()> {
-        self.call(Call::LinkHandle, || rustix::fs::linkat(&file.0, "", dir, name, AtFlags::EMPTY_PATH))
-    }
-
-    /// The same through `/proc`, for kernels where only a privileged process may name a handle.
-    pub(crate) fn link_through_proc(&self, file: &File, dir: &Dir, name: &str) -> Done<()> {
-        let source = format!("/proc/self/fd/{}", file.0.as_raw_fd());
-        self.call(Call::LinkThroughProc, || {
-            rustix::fs::linkat(CWD, source.as_str(), dir, name, AtFlags::SYMLINK_FOLLOW)
-        })
-    }
-
-    /// A second name in the same directory; fails if it exists.
-    pub(crate) fn link_name(&self, dir: &Dir, from: &str, to: &str) -> Done<()> {
-        self.call(Call::LinkName, || rustix::fs::linkat(dir, from, dir, to, AtFlags::empty()))
-    }
-
-    /// Renames in the same directory; fails if the new name exists.
-    pub(crate) fn rename_new(&self, dir: &Dir, from: &str, to: &str) -> Done<()> {
-        self.call(Call::RenameNew, || rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE))
-    }
-
-    /// Renames in the same directory, in place of what is there.
-    pub(crate) fn rename_over(&self, dir: &Dir, from: &str, to: &str) -> Done<()> {
-        self.call(Call::RenameOver, || rustix::fs::renameat(dir, from, dir, to))
-    }
-
-    /// Exchanges two names of the same directory.
-    pub(crate) fn exchange(&self, dir: &Dir, one: &str, other: &str) -> Done<()> {
-        self.call(Call::Exchange, || rustix::fs::renameat_with(dir, one, dir, other, RenameFlags::EXCHANGE))
-    }
-
-    pub(crate) fn unlink(&self, dir: &Dir, name: &str) -> Done<()> {
-        self.call(Call::Unlink, || rustix::fs::unlinkat(dir, name, AtFlags::empty()))
-    }
-
-    pub(crate) fn random(&self) -> Done<[u8; 16]> {
-        let mut bytes = [0; 16];
-        let flags = rustix::rand::GetRandomFlags::empty();
-        match self.call(Call::Random, || rustix::rand::getrandom(&mut bytes, flags))? {
-            16 => Ok(bytes),
-            _ => Err(Fault::other("too few random bytes")),
-        }
     }
 }
 
@@ -431,7 +299,7 @@ impl From<Errno> for Fault {
 }
 
 /// A handle that can be read and synced, of the same directory.
-fn open_for_reading(dir: &Dir) -> rustix::io::Result<OwnedFd> {
+pub(super) fn open_for_reading(dir: &Dir) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(dir, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 

@@ -2,17 +2,21 @@
 //!
 //! Everything here takes directory handles and single names; no function resolves a path of a target.
 
-#![allow(unsafe_code)] // Four calls have no safe wrapper: see the reason at each block.
+#![allow(unsafe_code)] // A few calls have no safe wrapper: the reason is at each block.
 
 mod fault;
 
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
+mod linux_write;
+#[cfg(target_os = "linux")]
 mod users;
 
 #[cfg(not(target_os = "linux"))]
-compile_error!("outputfile has a system layer for Linux only; write src/sys/<platform>.rs with the same functions");
+compile_error!(
+    "outputfile has a system layer for Linux only; write src/sys/<platform>.rs with the same functions"
+);
 
 pub use fault::{Call, Hook};
 pub(crate) use fault::{Child, Fault, FaultKind, Meta, Space};

@@ -1,6 +1,13 @@
 //! A small language for tests of saves: a laboratory of directories, saves in one line, mounts that go away.
 
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    missing_docs
+)]
 
 use std::fs;
 use std::io::Read as _;
@@ -22,8 +29,16 @@ pub struct Lab {
 
 impl Lab {
     pub fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let at = dir.path().canonicalize().unwrap();
+        Self::of(tempfile::tempdir().unwrap())
+    }
+
+    pub fn within(dir: &Path) -> Self {
+        Self::of(tempfile::tempdir_in(dir).unwrap())
+    }
+
+    fn of(dir: tempfile::TempDir) -> Self {
+        let at = dir.path().to_path_buf();
+        assert!(at.is_absolute());
         let lab = Self { root: at.join("root"), outside: at.join("outside"), dir };
         make(&lab.root, 0o700);
         make(&lab.outside, 0o700);
@@ -124,7 +139,12 @@ pub fn tree(dir: &Path) -> Vec<String> {
     let mut todo = vec![dir.to_path_buf()];
     while let Some(next) = todo.pop() {
         let meta = fs::symlink_metadata(&next).unwrap();
-        all.push(format!("{:o} {} {}", meta.mode(), if meta.is_file() { meta.len() } else { 0 }, next.display()));
+        all.push(format!(
+            "{:o} {} {}",
+            meta.mode(),
+            if meta.is_file() { meta.len() } else { 0 },
+            next.display()
+        ));
         if meta.is_dir() {
             todo.extend(fs::read_dir(&next).unwrap().map(|entry| entry.unwrap().path()));
         }
@@ -135,7 +155,8 @@ pub fn tree(dir: &Path) -> Vec<String> {
 
 /// Temporaries of ours in a directory.
 pub fn temporaries(dir: &Path) -> Vec<String> {
-    let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    let names =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
     names.filter(|name| name.starts_with(".mcpproxy-")).collect()
 }
 
@@ -153,7 +174,10 @@ pub fn failing(call: Call, code: i32) -> impl Fn(Call) -> Option<i32> + Send + S
 }
 
 /// A hook that does something once, before the first call of a kind.
-pub fn once(call: Call, act: impl Fn() + Send + Sync + 'static) -> impl Fn(Call) -> Option<i32> + Send + Sync + 'static {
+pub fn once(
+    call: Call,
+    act: impl Fn() + Send + Sync + 'static,
+) -> impl Fn(Call) -> Option<i32> + Send + Sync + 'static {
     let done = Arc::new(AtomicUsize::new(0));
     move |asked| {
         if asked == call && done.fetch_add(1, Ordering::SeqCst) == 0 {
@@ -230,7 +254,7 @@ pub fn task() -> Option<String> {
     std::env::var("OUTPUTFILE_TASK").ok()
 }
 
-/// Waits for a child, at the most ten seconds; its output is in the message if it failed.
+/// Waits for a child; its output is in the message if it failed.
 pub fn finish(mut command: Command) {
     let output = command.output().unwrap();
     let both = [output.stdout.as_slice(), &output.stderr].concat();
