@@ -25,6 +25,8 @@ pub struct Retrieve<'a> {
     pub limit: usize,
     /// What to leave out.
     pub filters: Filters,
+    /// Servers whose tools may be missing, because they are still being connected.
+    pub starting: usize,
 }
 
 #[derive(Serialize)]
@@ -39,6 +41,12 @@ struct Reply<'a> {
     notice: Option<String>,
 }
 
+fn starting_notice(starting: usize) -> Option<String> {
+    (starting > 0).then(|| {
+        format!("{starting} server(s) are still starting and their tools are not listed yet; search again in a few seconds.")
+    })
+}
+
 /// The JSON text that answers a search. Tools that are not `visible` are as if they were not there.
 #[must_use]
 pub fn retrieve_reply(catalog: &Catalog, search: &Retrieve<'_>, visible: &dyn Fn(&Listed) -> bool) -> String {
@@ -46,7 +54,7 @@ pub fn retrieve_reply(catalog: &Catalog, search: &Retrieve<'_>, visible: &dyn Fn
     let hits = catalog.ranked(search.query);
     let mut account = Account::default();
     let mut tools: Vec<Entry<'_>> = Vec::new();
-    let (mut bytes, mut notice) = (0, None);
+    let (mut bytes, mut notice) = (0, starting_notice(search.starting));
     for hit in &hits {
         if tools.len() == limit {
             break;

@@ -168,7 +168,7 @@ fn all(_: &Listed) -> bool {
 }
 
 fn retrieve(catalog: &Catalog, query: &str, limit: usize, filters: Filters) -> Value {
-    let search = Retrieve { query, limit, filters };
+    let search = Retrieve { query, limit, filters, starting: 0 };
     serde_json::from_str(&retrieve_reply(catalog, &search, &all)).unwrap()
 }
 
@@ -177,7 +177,7 @@ fn a_search_reply_has_exactly_these_keys_and_the_schema_as_it_was_listed() {
     let raw = r#"{"name":"exact","description":"d","inputSchema":{ "type" : "object", "x":1e45, "default": -0 },
         "annotations":{"title":"T","readOnlyHint":true,"destructiveHint":false}}"#;
     let catalog = Catalog::default().with_server("s", parse_tools("s", [raw]).0);
-    let search = Retrieve { query: "exact", limit: 15, filters: Filters::default() };
+    let search = Retrieve { query: "exact", limit: 15, filters: Filters::default(), starting: 0 };
     let text = retrieve_reply(&catalog, &search, &all);
     assert!(text.contains(r#""inputSchema":{ "type" : "object", "x":1e45, "default": -0 },"#), "{text}");
     let reply: Value = serde_json::from_str(&text).unwrap();
@@ -244,7 +244,7 @@ fn limits_are_kept_filters_come_before_them_and_hidden_tools_do_not_count() {
         (&diagnostics["matched_before_filters"], &diagnostics["omitted_total"]),
         (&json!(160), &json!(150))
     );
-    let search = Retrieve { query: "same", limit: 100, filters: reading };
+    let search = Retrieve { query: "same", limit: 100, filters: reading, starting: 0 };
     let text = retrieve_reply(&catalog, &search, &|tool| tool.tool == "same200");
     let reply: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&reply["total"], reply.get("filter_diagnostics")), (&json!(1), None));
@@ -256,7 +256,7 @@ fn a_reply_of_huge_schemas_is_bounded_and_says_so() {
     let entries: Vec<Value> =
         (0..20).map(|n| json!({"name": format!("big{n}"), "inputSchema": {"x": filler}})).collect();
     let catalog = Catalog::default().with_server("s", tools("s", &entries));
-    let search = Retrieve { query: "big", limit: 100, filters: Filters::default() };
+    let search = Retrieve { query: "big", limit: 100, filters: Filters::default(), starting: 0 };
     let text = retrieve_reply(&catalog, &search, &all);
     assert!(text.len() < 5 << 20, "{}", text.len());
     let reply: Value = serde_json::from_str(&text).unwrap();

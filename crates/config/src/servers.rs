@@ -136,7 +136,6 @@ fn server(entry: &Entry<'_>, inherited: &Inherited<'_>, findings: &mut Findings)
         upstream_max_message_bytes: scope
             .optional_count("upstream_max_message_bytes")
             .unwrap_or_else(|| global.count("upstream_max_message_bytes")),
-        reconnect_on_use: scope.flag("reconnect_on_use"),
         concurrency: concurrency(&scope, Some(global), findings),
     }
 }
@@ -254,7 +253,6 @@ impl Server {
             call_tool_total_timeout: defaults.call_tool_total_timeout,
             init_timeout: defaults.init_timeout,
             upstream_max_message_bytes: defaults.upstream_max_message_bytes,
-            reconnect_on_use: false,
             concurrency: defaults.concurrency,
         }
     }

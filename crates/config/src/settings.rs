@@ -102,8 +102,6 @@ pub struct Server {
     pub init_timeout: Duration,
     /// The largest message, in bytes.
     pub upstream_max_message_bytes: u64,
-    /// Whether a call to a server that is down makes one attempt to bring it back.
-    pub reconnect_on_use: bool,
     /// How many calls may run at once on this server.
     pub concurrency: Concurrency,
 }

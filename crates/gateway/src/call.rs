@@ -41,13 +41,14 @@ impl Gateway {
     pub async fn call(self: &Arc<Self>, caller: Caller, call: Call) -> Reply {
         let gateway = Arc::clone(self);
         let request_id = caller.request_id.clone();
-        tokio::spawn(async move { gateway.run(caller, call).await })
+        self.running
+            .spawn(async move { gateway.run(caller, call).await })
             .await
             .unwrap_or_else(|lost| Reply::internal(&request_id, &lost.to_string()))
     }
 
     async fn run(&self, caller: Caller, call: Call) -> Reply {
-        let request = Request::parse(&call.arguments);
+        let request = self.parse(&call.arguments).await;
         let opened = Record::open(&self.store, &caller, call.variant, &call.arguments, request.as_ref().ok());
         let mut record = match opened {
             Ok(record) => record,
@@ -72,15 +73,15 @@ impl Gateway {
         let request = request?;
 
         let standing = rules::standing(&now, &request);
-        self.wait_for_listing(&request, &standing, &call.cancel).await?;
+        let connected = self.connect(&request, &standing, &call.cancel).await?;
         let listed = self.catalog().resolve(&request.server, &request.tool);
         let permit: Permit =
             rules::decide(caller, &now, &standing, listed.as_deref(), &request, call.variant)?;
-        let listed = listed.ok_or_else(|| rules::unlisted(&request))?;
+        let (connected, listed) = rules::permitted(connected, listed, &request)?;
 
         request.refuse_misplaced_save(|key| listed.declares_parameter(key))?;
         rules::check_arguments(&self.work, &listed, &request).await?;
-        let plan: Plan = self.plan(&now, request.save.as_ref(), call.as_task).await?;
+        let plan: Plan = self.plan(&now, request.save.as_ref(), call.as_task, &call.cancel).await?;
         let _slot = admit::slot(self, &now, &permit, &call.cancel).await?;
 
         record.dispatched()?;
@@ -91,9 +92,8 @@ impl Gateway {
             cancel: call.cancel.clone(),
             progress,
         };
-        let raw = self
-            .upstreams
-            .call(&permit, request.arguments, options, standing.patience)
+        let raw = connected
+            .call(&permit, request.arguments, options)
             .await
             .map_err(|failure| failure::explain(failure, &permit, &listed))?;
         record.answered(raw.len());

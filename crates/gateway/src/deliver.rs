@@ -21,6 +21,8 @@ const PIECE: usize = 128 * 1024;
 const INLINE_BYTES: u64 = 64 * 1024;
 /// What a record keeps of an upstream's error text, in bytes.
 const MAX_ERROR_TEXT: usize = 512;
+/// Most of a response that is handed to the record, whatever the configuration says, in bytes.
+const MAX_KEPT: u64 = 16 << 20;
 /// Characters of the preview.
 pub const PREVIEW_CHARS: usize = 1000;
 
@@ -71,14 +73,15 @@ fn is_final(answer: &Redacted) -> bool {
 }
 
 async fn forward(gateway: &Gateway, answer: Redacted) -> Result<Delivery, Refusal> {
-    let keep = usize::try_from(gateway.live.now().config.activity.max_response_size).unwrap_or(usize::MAX);
+    let keep = gateway.live.now().config.activity.max_response_size.min(MAX_KEPT);
+    let keep = usize::try_from(keep).unwrap_or(usize::MAX);
     let small = answer.len() <= INLINE_BYTES;
     let job = move || {
         let response = beginning(&answer, keep)?;
         let tool_error = answer.is_error().then(|| answer.error_text(MAX_ERROR_TEXT));
         Ok(Delivery { reply: Reply::Answer(answer), saved: None, response, tool_error })
     };
-    let done = if small { Some(job()) } else { gateway.work.disk(job).await };
+    let done = if small { Some(job()) } else { gateway.work.compute(job).await };
     match done {
         Some(delivery) => delivery.map_err(|e: std::io::Error| unreadable(&e)),
         None => Err(Refusal::failed(
@@ -141,6 +144,9 @@ fn write(
     let mut rendition = answer.rendition(format).map_err(|e| no_rendition(&e))?;
     let mime_type = rendition.mime_type().map(str::to_owned);
     let mut writer = now.roots.begin(target).map_err(|e| failed(&e, format))?;
+    if format == Format::Json {
+        writer.expect_bytes(answer.len()).map_err(|e| failed(&e, format))?;
+    }
     let mut piece = vec![0; PIECE];
     loop {
         if cancel.is_cancelled() {
@@ -151,6 +157,9 @@ fn write(
             Ok(n) => writer.put(&piece[..n]).map_err(|e| failed(&e, format))?,
             Err(error) => return Err(unreadable(&error)),
         }
+    }
+    if cancel.is_cancelled() {
+        return Err(Refusal::cancelled(true));
     }
     let saved = writer.commit().map_err(|e| failed(&e, format))?;
     Ok(Written { saved, mime_type })

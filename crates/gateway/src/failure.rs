@@ -6,7 +6,7 @@ use catalog::Listed;
 use content::Answer;
 use policy::Permit;
 use serde_json::value::RawValue;
-use store::{Reason, Status, UpstreamRan};
+use store::{Reason, UpstreamRan};
 use upstream::CallFailure;
 use wire::client::CallError;
 use wire::spool::Body;
@@ -43,34 +43,30 @@ pub fn explain(failure: CallFailure, permit: &Permit, listed: &Listed) -> Refusa
             more.push(("http_status", number(i64::from(status))));
             Refusal::json(reason, text, more).with_ran(ran)
         }
-        _ => {
-            let mut refusal = Refusal::json(reason, text, names(permit)).with_ran(ran);
-            if reason == Reason::SpoolFull {
-                refusal.status = Status::Rejected;
-            }
-            refusal
+        CallFailure::Call(CallError::SpoolFull) => {
+            let text = format!("{text} The tool did run; what it answered is lost.");
+            Refusal::json(reason, text, names(permit)).with_ran(ran)
         }
+        _ => Refusal::json(reason, text, names(permit)).with_ran(ran),
     }
 }
 
 fn classify(failure: &CallFailure) -> (Reason, UpstreamRan) {
     use UpstreamRan::{No, Unknown, Yes};
-    match failure {
-        CallFailure::Unavailable(_) => (Reason::UpstreamUnavailable, No),
-        CallFailure::Call(error) => match error {
-            CallError::Rpc { code: INVALID_PARAMS, .. } => (Reason::InvalidArguments, Yes),
-            CallError::Rpc { .. } => (Reason::UpstreamError, Yes),
-            CallError::Timeout { .. } => (Reason::UpstreamTimeout, Unknown),
-            CallError::TooLarge { .. } => (Reason::UpstreamTooLarge, Yes),
-            CallError::Garbled(_) => (Reason::UpstreamGarbled, Yes),
-            CallError::Gone(_) => (Reason::UpstreamGone, Unknown),
-            CallError::NotSent(_) => (Reason::UpstreamUnavailable, No),
-            CallError::Cancelled { answered } => (Reason::Cancelled, if *answered { Yes } else { Unknown }),
-            CallError::SpoolFull => (Reason::SpoolFull, Yes),
-            CallError::Http { status, .. } if *status < 500 => (Reason::UpstreamError, No),
-            CallError::Http { .. } => (Reason::UpstreamError, Unknown),
-            CallError::Io(_) => (Reason::Internal, Unknown),
-        },
+    let CallFailure::Call(error) = failure else { return (Reason::UpstreamUnavailable, No) };
+    let sent = if error.may_have_run() { Unknown } else { No };
+    match error {
+        CallError::Rpc { code: INVALID_PARAMS, .. } => (Reason::InvalidArguments, Yes),
+        CallError::Rpc { .. } => (Reason::UpstreamError, Yes),
+        CallError::Timeout { .. } => (Reason::UpstreamTimeout, Unknown),
+        CallError::TooLarge { .. } => (Reason::UpstreamTooLarge, Yes),
+        CallError::Garbled(_) => (Reason::UpstreamGarbled, Yes),
+        CallError::Gone(_) => (Reason::UpstreamGone, Unknown),
+        CallError::NotSent(_) => (Reason::UpstreamUnavailable, No),
+        CallError::Cancelled { answered } => (Reason::Cancelled, if *answered { Yes } else { Unknown }),
+        CallError::SpoolFull => (Reason::SpoolFull, Yes),
+        CallError::Http { .. } => (Reason::UpstreamError, sent),
+        CallError::Io(_) => (Reason::Internal, sent),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `retrieve_tools` and `describe_tool`: finding tools, each with a record of its own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use catalog::{Filters, Gate, Listed, Retrieve, describe_reply, retrieve_reply};
@@ -12,7 +13,11 @@ use crate::live::Snapshot;
 use crate::record::Record;
 use crate::refusal::Refusal;
 use crate::reply::Reply;
-use crate::rules;
+
+/// How long after the start that is so, in milliseconds.
+const JUST_STARTED_MS: i64 = 10_000;
+/// How long a search waits for servers that are still being connected.
+const STARTING: Duration = Duration::from_secs(5);
 
 /// Longest query that is looked at, in bytes; what comes after it cannot make a search better.
 const MAX_QUERY: usize = 4096;
@@ -69,13 +74,27 @@ impl Gateway {
         };
         let now = self.live.now();
         let end = match tool {
-            Tool::Retrieve => self.retrieve(&now, &arguments),
+            Tool::Retrieve => {
+                // An agent that searches first, right after the start, must not see an empty world.
+                if store::now_ms() - self.started_ms < JUST_STARTED_MS {
+                    self.upstreams.settled(STARTING).await;
+                }
+                self.retrieve(&now, &arguments)
+            }
             Tool::Describe => self.describe(&now, &arguments),
         };
         record.close_internal(&end).await;
         match end {
             Ok(text) => Reply::text(text),
             Err(refusal) => Reply::refused(refusal, &caller.request_id),
+        }
+    }
+
+    /// Records a call of a tool that we do not have, or one that cannot be read.
+    pub async fn refuse(&self, caller: &Caller, tool: &str, arguments: &[u8], why: &str) {
+        let name = &tool[..tool.floor_char_boundary(200)];
+        if let Ok(record) = Record::internal(&self.store, caller, name, arguments) {
+            record.close_internal(&Err(Refusal::invalid(why))).await;
         }
     }
 
@@ -92,6 +111,7 @@ impl Gateway {
                 exclude_destructive: asked.exclude_destructive.unwrap_or(false),
                 exclude_open_world: asked.exclude_open_world.unwrap_or(false),
             },
+            starting: self.upstreams.starting(),
         };
         Ok(retrieve_reply(&self.catalog(), &search, &|listed| callable(now, listed)))
     }
@@ -113,7 +133,7 @@ fn gate(now: &Snapshot, server: &str, tool: &str) -> Gate {
     match now.server(server) {
         None => Gate::Hidden,
         Some(entry) if entry.quarantined == Some(true) => Gate::Quarantined,
-        Some(entry) if !entry.enabled || !rules::enabled(entry, tool) => Gate::Disabled,
+        Some(entry) if !entry.enabled || !entry.allows_tool(tool) => Gate::Disabled,
         Some(_) => Gate::Open,
     }
 }

@@ -22,13 +22,14 @@ mod rules;
 mod work;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use catalog::Catalog;
 use config::Config;
 use outputfile::{Reservations, RootProblem};
 use store::{Event, EventType, OpenError, OpenReport, Retention, Store};
+use tokio_util::task::TaskTracker;
 use upstream::Upstreams;
 use wire::spool::Spools;
 
@@ -64,6 +65,9 @@ use admit::Admission;
 use live::{Live, Snapshot};
 use work::Work;
 
+/// How long calls may take to end after their servers have ended: a save may still be writing.
+const LAST_CALLS: Duration = Duration::from_secs(10);
+
 /// Everything that calls share.
 pub struct Gateway {
     live: Live,
@@ -73,6 +77,8 @@ pub struct Gateway {
     work: Work,
     admission: Admission,
     spools: Arc<Spools>,
+    /// Calls that run, so that the end can wait for their records.
+    running: TaskTracker,
     started_ms: i64,
 }
 
@@ -150,6 +156,7 @@ impl Gateway {
             work: Work::new(),
             admission: Admission::default(),
             spools,
+            running: TaskTracker::new(),
             started_ms,
         };
         Ok((Arc::new(gateway), report))
@@ -160,9 +167,16 @@ impl Gateway {
         self.upstreams.settled(patience).await;
     }
 
-    /// Ends the servers and writes what waits to be written.
+    /// Ends the servers, waits until the calls that ran have closed their records, and writes what waits to be written.
     pub async fn close(&self) {
         self.upstreams.stop().await;
+        self.running.close();
+        if tokio::time::timeout(LAST_CALLS, self.running.wait()).await.is_err() {
+            tracing::warn!(
+                "{} calls still run; the next start records them as abandoned",
+                self.running.len()
+            );
+        }
         note(&self.store, EventType::SystemStop);
         let store = self.store.clone();
         let _ = tokio::task::spawn_blocking(move || store.flush()).await;
@@ -235,13 +249,17 @@ fn note_servers(store: &Store, config: &Config, now: i64) {
 }
 
 fn listing_into(catalog: Arc<RwLock<Arc<Catalog>>>) -> upstream::OnListing {
+    let turn = Mutex::new(());
     Arc::new(move |server, raw_tools| {
         let (listed, problems) = catalog::parse_tools(server, raw_tools.iter().map(String::as_str));
         for problem in problems {
             tracing::warn!(server, "a listed tool was left out or changed: {problem}");
         }
-        let mut current = catalog.write().unwrap_or_else(PoisonError::into_inner);
-        *current = Arc::new(current.with_server(server, listed));
+        // One listing at a time; the index is made beside the lock that every call takes.
+        let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = catalog.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let next = Arc::new(current.with_server(server, listed));
+        *catalog.write().unwrap_or_else(PoisonError::into_inner) = next;
     })
 }
 

@@ -6,6 +6,7 @@ use content::Format;
 use outputfile::{Ledger, SaveError, Target};
 use policy::Principal;
 use store::{Reason, Store};
+use tokio_util::sync::CancellationToken;
 
 use crate::Gateway;
 use crate::live::Snapshot;
@@ -35,6 +36,7 @@ impl Gateway {
         now: &std::sync::Arc<Snapshot>,
         save: Option<&Save>,
         as_task: bool,
+        cancel: &CancellationToken,
     ) -> Result<Plan, Refusal> {
         let Some(save) = save.cloned() else { return Ok(Plan::Forward) };
         if as_task {
@@ -54,7 +56,11 @@ impl Gateway {
             );
             target.map(|target| Plan::Save { target, format: save.format })
         };
-        match self.work.disk(preflight).await {
+        let looked = tokio::select! {
+            looked = self.work.disk(preflight) => looked,
+            () = cancel.cancelled() => return Err(Refusal::cancelled(false)),
+        };
+        match looked {
             Some(Ok(plan)) => Ok(plan),
             Some(Err(error)) => Err(Refusal::save(reason(&error), error.to_string())),
             None => Err(Refusal::save(Reason::Internal, "internal error; please report it")),

@@ -44,8 +44,12 @@ impl Record {
                 event.intent_sensitivity.clone_from(&request.sensitivity);
                 event.intent_reason.clone_from(&request.reason);
                 event.arguments = Some(beginning(&request.arguments));
+                event.arguments_truncated = request.arguments.len() > MAX_KEPT;
             }
-            None => event.arguments = Some(beginning(raw)),
+            None => {
+                event.arguments = Some(beginning(raw));
+                event.arguments_truncated = raw.len() > MAX_KEPT;
+            }
         }
         Self::begin(store, caller, event)
     }
@@ -58,6 +62,7 @@ impl Record {
         let mut event = Event::new(EventType::InternalToolCall, store::now_ms());
         event.tool = Some(tool.to_owned());
         event.arguments = Some(beginning(raw));
+        event.arguments_truncated = raw.len() > MAX_KEPT;
         event.request_bytes = u64::try_from(raw.len()).ok();
         Self::begin(store, caller, event)
     }
@@ -207,7 +212,7 @@ impl Record {
 }
 
 impl Drop for Record {
-    /// Only a panic leads here with an open record.
+    /// A panic, or an end of the program that did not wait, leads here with an open record.
     #[expect(clippy::disallowed_methods, reason = "the one place where records are closed")]
     fn drop(&mut self) {
         let Some(in_flight) = self.in_flight.take() else { return };

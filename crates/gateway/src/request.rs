@@ -9,6 +9,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use store::Reason;
 
+use crate::Gateway;
 use crate::refusal::Refusal;
 
 /// One parameter of the three `call_tool_*` tools.
@@ -104,6 +105,23 @@ pub struct Save {
     pub format: Format,
     /// `save_overwrite`.
     pub overwrite: bool,
+}
+
+/// Arguments up to this size are read where they are; larger ones by the work lane.
+const INLINE_BYTES: usize = 256 * 1024;
+
+impl Gateway {
+    /// Reads the raw `arguments` of a call, large ones off the workers.
+    pub(crate) async fn parse(&self, raw: &Bytes) -> Result<Request, Refusal> {
+        if raw.len() <= INLINE_BYTES {
+            return Request::parse(raw);
+        }
+        let raw = raw.clone();
+        let parsed = self.work.compute(move || Request::parse(&raw)).await;
+        parsed.unwrap_or_else(|| {
+            Err(Refusal::invalid("The call's arguments could not be read: internal error"))
+        })
+    }
 }
 
 impl Request {

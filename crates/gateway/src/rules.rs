@@ -8,6 +8,7 @@ use policy::{Annotations, Permit, Question, Rules, SaveWish, ToolFacts, Variant}
 use serde_json::value::RawValue;
 use store::Reason;
 use tokio_util::sync::CancellationToken;
+use upstream::Connected;
 
 use crate::Gateway;
 use crate::caller::Caller;
@@ -44,36 +45,29 @@ pub fn standing(now: &Snapshot, request: &Request) -> Standing {
         known: server.is_some(),
         enabled: server.is_some_and(|s| s.enabled),
         quarantined: server.is_some_and(|s| s.quarantined == Some(true)),
-        tool_enabled: server.is_some_and(|s| enabled(s, &request.tool)),
+        tool_enabled: server.is_some_and(|s| s.allows_tool(&request.tool)),
         timeout: server.map_or(now.config.call_tool_timeout, |s| s.call_tool_timeout),
         total_timeout: server.map_or(now.config.call_tool_total_timeout, |s| s.call_tool_total_timeout),
         patience: server.map_or(now.config.init_timeout, |s| s.init_timeout) + LISTING,
     }
 }
 
-/// Whether the lists of the server's entry let a tool pass.
-pub fn enabled(server: &config::Server, tool: &str) -> bool {
-    let allowed = server.enabled_tools.as_ref().is_none_or(|list| list.iter().any(|t| t == tool));
-    allowed && !server.disabled_tools.iter().any(|t| t == tool)
-}
-
 impl Gateway {
-    /// A server that may run but has not listed the tool yet is given time to do so.
-    pub(crate) async fn wait_for_listing(
+    /// A server that may run is connected first: only what it lists now can be judged. `None` for one that may not.
+    pub(crate) async fn connect(
         &self,
         request: &Request,
         standing: &Standing,
         cancel: &CancellationToken,
-    ) -> Result<(), Refusal> {
-        let may_run = standing.known && standing.enabled && !standing.quarantined;
-        if !may_run || self.catalog().resolve(&request.server, &request.tool).is_some() {
-            return Ok(());
+    ) -> Result<Option<Connected>, Refusal> {
+        if !standing.known || !standing.enabled || standing.quarantined {
+            return Ok(None);
         }
         let ready = tokio::select! {
             ready = self.upstreams.ready(&request.server, standing.patience) => ready,
             () = cancel.cancelled() => return Err(Refusal::cancelled(false)),
         };
-        ready.map_err(|unavailable| {
+        ready.map(Some).map_err(|unavailable| {
             let more = vec![("server_name", raw(&request.server)), ("tool_name", raw(&request.tool))];
             Refusal::json(Reason::UpstreamUnavailable, failure::cleaned(&unavailable.to_string()), more)
         })
@@ -119,12 +113,16 @@ pub fn decide(
     })
 }
 
-/// Only a tool that is listed gets a permit, so this is a fault of ours.
-pub fn unlisted(request: &Request) -> Refusal {
-    Refusal::failed(
-        Reason::Internal,
-        format!("'{}:{}' was permitted but is not listed", request.server, request.tool),
-    )
+/// What a permit proves is there: a connected server and a listed tool. Anything else is a fault of ours.
+pub fn permitted(
+    connected: Option<Connected>,
+    listed: Option<Arc<Listed>>,
+    request: &Request,
+) -> Result<(Connected, Arc<Listed>), Refusal> {
+    connected.zip(listed).ok_or_else(|| {
+        let id = format!("{}:{}", request.server, request.tool);
+        Refusal::failed(Reason::Internal, format!("'{id}' was permitted but is not listed; please report it"))
+    })
 }
 
 /// Checks the arguments against the tool's input schema.
@@ -132,12 +130,21 @@ pub fn unlisted(request: &Request) -> Refusal {
 /// # Errors
 /// They do not fit; the refusal carries the schema.
 pub async fn check_arguments(work: &Work, listed: &Arc<Listed>, request: &Request) -> Result<(), Refusal> {
-    let small = request.arguments.len().max(listed.input_schema.len()) <= INLINE_BYTES;
+    let schema = &listed.input_schema;
+    // References and patterns are what makes a small schema dear.
+    let plain = ["$ref", "$dynamicRef", "attern"].iter().all(|dear| !schema.contains(dear));
+    let small = plain && request.arguments.len().max(schema.len()) <= INLINE_BYTES;
     let (tool, arguments) = (listed.clone(), request.arguments.clone());
     let check = move || tool.input().check(std::str::from_utf8(&arguments).unwrap_or_default());
     // A schema is compiled at its first use, and a pattern over large arguments cannot be interrupted.
     let checked = if small { Some(check()) } else { work.compute(check).await };
-    checked.unwrap_or(Ok(())).map_err(|detail| invalid_arguments(listed, &detail))
+    match checked {
+        Some(checked) => checked.map_err(|detail| invalid_arguments(listed, &detail)),
+        None => Err(Refusal::failed(
+            Reason::Internal,
+            "The arguments could not be checked: internal error; please report it",
+        )),
+    }
 }
 
 /// A failure that carries the schema, so that the agent can mend the call.

@@ -7,7 +7,7 @@ mod common;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
@@ -303,18 +303,25 @@ fn what_came_out_of_an_exchange_must_be_the_file_that_was_checked() {
         let lab = Lab::new();
         fs::write(lab.root.join("x"), "old").unwrap();
         let (at, outside) = (lab.root.join("x"), lab.outside.clone());
-        let roots = lab.hooked(once(Call::Exchange, move || {
+        let exchanges = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&exchanges);
+        let plant = once(Call::Exchange, move || {
             fs::remove_file(&at).unwrap();
             match planted {
                 "a regular file" => fs::write(&at, "another").unwrap(),
                 "a directory" => fs::create_dir(&at).unwrap(),
                 _ => symlink(&outside, &at).unwrap(),
             }
-        }));
+        });
+        let roots = lab.hooked(move |call| {
+            seen.fetch_add(usize::from(call == Call::Exchange), Ordering::SeqCst);
+            plant(call)
+        });
         let result = save(&roots, &lab.at("x"), true, b"new");
         if overwrites {
             // It was put back, looked at again, and replaced as the file that it now is.
             assert_saved(&result.unwrap(), b"new");
+            assert_eq!(exchanges.load(Ordering::SeqCst), 3);
         } else {
             assert_eq!(result.unwrap_err().reason(), Reason::TargetKind, "{planted}");
             assert!(!fs::symlink_metadata(lab.root.join("x")).unwrap().is_file(), "{planted} is still there");
@@ -342,4 +349,49 @@ fn a_file_that_appears_or_goes_away_at_the_last_moment_is_dealt_with() {
     let again = save(&roots, &lab.at("x"), true, b"again").unwrap();
     assert_saved(&again, b"again");
     assert!(text(&again.path).ends_with("root/x"));
+}
+
+#[test]
+fn what_moved_before_the_file_is_published_gets_no_name_at_all() {
+    for which in ["root", "parent"] {
+        let lab = Lab::new();
+        make(&lab.root.join("a"), 0o700);
+        let (from, to) = match which {
+            "root" => (lab.root.clone(), lab.path("away")),
+            _ => (lab.root.join("a"), lab.root.join("away")),
+        };
+        let swap = once(Call::SyncFile, move || fs::rename(&from, &to).unwrap());
+        let named = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&named);
+        let roots = lab.hooked(move |call| {
+            seen.fetch_or(call == Call::LinkHandle, Ordering::SeqCst);
+            swap(call)
+        });
+        let error = save(&roots, &lab.at("a/x"), false, b"x").unwrap_err();
+        assert_eq!(error.reason(), Reason::RootMoved, "{which}: {error}");
+        assert!(!named.load(Ordering::SeqCst), "{which}: the file never had a name");
+    }
+}
+
+#[test]
+fn the_handle_of_a_root_must_be_what_the_kernel_finds_at_its_path() {
+    let lab = Lab::new();
+    let (root, gone, outside) = (lab.root.clone(), lab.path("gone"), lab.outside.clone());
+    let roots = lab.hooked(once(Call::StatPath, move || {
+        fs::rename(&root, &gone).unwrap();
+        symlink(&outside, &root).unwrap();
+    }));
+    let error = roots.preflight(&lab.at("x"), false, &NoLedger).unwrap_err();
+    assert_eq!(error.reason(), Reason::RootMoved, "{error}");
+}
+
+#[test]
+fn a_target_that_another_call_reached_by_a_directory_made_meanwhile_is_busy() {
+    let lab = Lab::new();
+    let roots = lab.roots();
+    let first = roots.preflight(&lab.at("a/x"), false, &NoLedger).unwrap();
+    make(&lab.root.join("a"), 0o700);
+    let second = roots.preflight(&lab.at("a/x"), false, &NoLedger).unwrap();
+    assert_eq!(roots.begin(first).unwrap_err().reason(), Reason::Busy);
+    roots.begin(second).unwrap().commit().unwrap();
 }

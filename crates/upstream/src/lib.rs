@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use policy::Permit;
-use wire::client::{CallError, CallOptions};
+use wire::client::{CallError, CallOptions, Client};
 use wire::spool::{Body, Spools};
 
 pub use state::{State, Status};
@@ -61,6 +61,31 @@ pub enum CallFailure {
     Call(#[from] CallError),
 }
 
+/// A server that is connected.
+pub struct Connected {
+    server: String,
+    client: Client,
+}
+
+impl Connected {
+    /// Calls the tool that the permit names. Returns the raw `result` object as the upstream sent it.
+    ///
+    /// # Errors
+    /// The permit is for another server, or the upstream failed, timed out, said too much or nothing, or the call was
+    /// cancelled.
+    pub async fn call(
+        &self,
+        permit: &Permit,
+        arguments: Bytes,
+        options: CallOptions,
+    ) -> Result<Body, CallFailure> {
+        if permit.server() != self.server {
+            return Err(CallFailure::Unavailable(format!("The permit is not for server '{}'.", self.server)));
+        }
+        Ok(self.client.call_tool(permit.tool(), arguments, options).await?)
+    }
+}
+
 impl Upstreams {
     /// Starts a supervisor for each entry that may run. With `lazy` an entry is connected at its first use only.
     ///
@@ -83,12 +108,6 @@ impl Upstreams {
         Ok(Self { servers, watcher })
     }
 
-    /// Whether the configuration has a server of that name.
-    #[must_use]
-    pub fn knows(&self, server: &str) -> bool {
-        self.servers.contains_key(server)
-    }
-
     /// What each server is doing, by name.
     #[must_use]
     pub fn status(&self) -> Vec<Status> {
@@ -98,11 +117,19 @@ impl Upstreams {
     }
 
     /// Waits until the server is ready, for at most `patience`; a server that rests or backs off is connected at once.
+    /// What is listed now was listed by this connection.
     ///
     /// # Errors
     /// It is not ready in time: the last reason, and where its log is.
-    pub async fn ready(&self, server: &str, patience: Duration) -> Result<(), CallFailure> {
-        self.supervised(server)?.ready(patience).await.map(|_| ())
+    pub async fn ready(&self, server: &str, patience: Duration) -> Result<Connected, CallFailure> {
+        let client = self.supervised(server)?.ready(patience).await?;
+        Ok(Connected { server: server.to_owned(), client })
+    }
+
+    /// Servers that are still being connected for the first time.
+    #[must_use]
+    pub fn starting(&self) -> usize {
+        self.servers.values().filter(|s| s.is_starting()).count()
     }
 
     /// Waits until every server that may run is ready or has failed once, for at most `patience`.
@@ -114,21 +141,6 @@ impl Upstreams {
             }
         };
         let _ = tokio::time::timeout(patience, all).await;
-    }
-
-    /// Calls the tool that the permit names. Returns the raw `result` object as the upstream sent it.
-    ///
-    /// # Errors
-    /// The upstream is not connected, failed, timed out, said too much or nothing, or the call was cancelled.
-    pub async fn call(
-        &self,
-        permit: &Permit,
-        arguments: Bytes,
-        options: CallOptions,
-        patience: Duration,
-    ) -> Result<Body, CallFailure> {
-        let client = self.supervised(permit.server())?.ready(patience).await?;
-        Ok(client.call_tool(permit.tool(), arguments, options).await?)
     }
 
     /// Ends every server: input closed, then SIGTERM, then SIGKILL, all side by side, within about six seconds.

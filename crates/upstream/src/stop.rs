@@ -25,7 +25,11 @@ pub async fn end(child: &mut Child, group: u32, marker: &str) -> String {
             Err(_) => {
                 let _ = child.start_kill();
                 signal_group(group, Signal::KILL);
-                child.wait().await.map_or_else(|e| e.to_string(), |s| s.to_string())
+                // A process that the kernel itself holds does not end even so; we do not wait for it for ever.
+                match timeout(AFTER_TERM, child.wait()).await {
+                    Ok(status) => status.map_or_else(|e| e.to_string(), |s| s.to_string()),
+                    Err(_) => "it does not end, not even by SIGKILL".into(),
+                }
             }
         }
     };

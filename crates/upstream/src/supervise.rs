@@ -21,6 +21,8 @@ use crate::{CallFailure, Context, http, launch, stop};
 const MAX_BACKOFF: Duration = Duration::from_secs(300);
 /// A connection that held this long counts as sound: the next attempt follows at once.
 const SOUND: Duration = Duration::from_secs(10);
+/// Most of a reason that is kept, in bytes; a server may have had a hand in it.
+const MAX_MESSAGE: usize = 4096;
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a ready server is asked whether it is alive.
 const HEALTH_CHECK: Duration = Duration::from_secs(30);
@@ -127,6 +129,11 @@ impl Supervised {
         }
     }
 
+    /// Whether it is being connected, and never was before.
+    pub fn is_starting(&self) -> bool {
+        matches!(*self.state.borrow(), State::Connecting)
+    }
+
     /// Waits until the server is ready, may not run, or has failed once.
     pub async fn settled(&self) {
         let mut state = self.state.clone();
@@ -175,6 +182,11 @@ struct Supervisor {
     stop: CancellationToken,
     log: Log,
     launches: AtomicU64,
+}
+
+/// A name that a server gave for itself, short enough for a line.
+fn short(name: &str) -> String {
+    name.chars().take(100).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// A connection and, for stdio, the process behind it.
@@ -264,7 +276,10 @@ impl Supervisor {
             Ok(ready) => {
                 tracing::info!(server = %self.server.name, tools = ready.tools, "upstream is ready");
                 self.state.send_replace(State::Ready(ready.clone()));
-                Ok(self.hold(&ready, &mut connection.events).await)
+                let why = self.hold(&ready, &mut connection.events).await;
+                // Nobody may be given a connection that is being closed.
+                self.state.send_replace(State::Connecting);
+                Ok(why)
             }
             Err(message) => Err(message),
         };
@@ -304,7 +319,7 @@ impl Supervisor {
         let tools = self.list(client).await?;
         Ok(Ready {
             client: client.clone(),
-            told: format!("{} {}", told.name, told.version),
+            told: format!("{} {}", short(&told.name), short(&told.version)),
             protocol: told.protocol,
             tools,
         })
@@ -313,8 +328,12 @@ impl Supervisor {
     async fn list(&self, client: &Client) -> Result<usize, String> {
         let tools = client.list_tools(LIST_TIMEOUT).await.map_err(|e| format!("`tools/list` failed: {e}"))?;
         let count = tools.len();
-        let tools = tools.into_iter().map(|t| t.get().to_owned()).collect();
-        (self.context.on_listing)(&self.server.name, tools);
+        let (name, on_listing) = (self.server.name.clone(), self.context.on_listing.clone());
+        // A long list takes a while to read and to index.
+        let taken = tokio::task::spawn_blocking(move || {
+            on_listing(&name, tools.into_iter().map(|t| t.get().to_owned()).collect());
+        });
+        taken.await.map_err(|e| format!("its tools could not be listed: {e}"))?;
         Ok(count)
     }
 
@@ -326,20 +345,35 @@ impl Supervisor {
         let mut misses = 0;
         loop {
             tokio::select! {
-                why = client.closed() => return why,
-                () = self.stop.cancelled() => return "the gateway is stopping".into(),
+                why = self.lost(client) => return why,
                 event = events.recv() => match event {
-                    Some(Event::ToolsChanged) => self.list_again(ready, events).await,
+                    Some(Event::ToolsChanged) => tokio::select! {
+                        () = self.list_again(ready, events) => {}
+                        why = self.lost(client) => return why,
+                    },
                     Some(Event::Log(line)) => tracing::debug!(server = %self.server.name, level = line.level, "{}", line.data),
                     None => return client.closed().await,
                 },
-                _ = health.tick() => {
-                    misses = if lives(client).await { 0 } else { misses + 1 };
+                // A server that is busy with a call may be too busy to answer; the call has its own limits.
+                _ = health.tick(), if client.calls_in_flight() == 0 => {
+                    let alive = tokio::select! {
+                        alive = lives(client) => alive,
+                        why = self.lost(client) => return why,
+                    };
+                    misses = if alive || client.calls_in_flight() > 0 { 0 } else { misses + 1 };
                     if misses >= MISSES {
                         return format!("it did not answer {MISSES} pings in a row");
                     }
                 }
             }
+        }
+    }
+
+    /// Waits until the connection is over or we stop; returns why.
+    async fn lost(&self, client: &Client) -> String {
+        tokio::select! {
+            why = client.closed() => why,
+            () = self.stop.cancelled() => "the gateway is stopping".into(),
         }
     }
 
@@ -371,7 +405,7 @@ impl Supervisor {
     }
 
     fn explain(&self, message: &str, ended: Option<&str>) -> String {
-        let mut text = message.to_owned();
+        let mut text = message[..message.floor_char_boundary(MAX_MESSAGE)].to_owned();
         if let Some(ended) = ended {
             text.push_str(&format!(" ({ended})"));
         }

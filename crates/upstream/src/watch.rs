@@ -31,6 +31,7 @@ pub struct Watcher {
 struct Inner {
     process: Option<Child>,
     groups: BTreeSet<u32>,
+    dismissed: bool,
 }
 
 impl Watcher {
@@ -45,7 +46,7 @@ impl Watcher {
             program: program.to_owned(),
             arguments: arguments.to_vec(),
             instance,
-            inner: Mutex::new(Inner { process: Some(process), groups: BTreeSet::new() }),
+            inner: Mutex::new(Inner { process: Some(process), groups: BTreeSet::new(), dismissed: false }),
         })
     }
 
@@ -70,25 +71,40 @@ impl Watcher {
 
     /// Lets the watcher end, and waits for it.
     pub fn dismiss(&self) {
-        if let Some(mut process) = self.lock().process.take() {
+        let mut inner = self.lock();
+        inner.dismissed = true;
+        if let Some(mut process) = inner.process.take() {
             drop(process.stdin.take());
             let _ = process.wait();
         }
     }
 
-    /// Says a line to the watcher; one that somebody killed is started again and told all.
+    /// Says a line to the watcher. One that somebody ended, or that could not be started, is started again and told all.
     fn tell(&self, inner: &mut Inner, line: &str) {
-        let Some(process) = inner.process.as_mut() else { return };
-        let told = process.stdin.as_mut().is_some_and(|pipe| pipe.write_all(line.as_bytes()).is_ok());
-        if told {
+        if inner.dismissed {
             return;
         }
-        let _ = process.wait();
-        inner.process = start(&self.program, &self.arguments, &self.instance).ok();
-        tracing::warn!("the watcher process was gone and has been started again");
-        let all: String = inner.groups.iter().map(|g| format!("+{g}\n")).collect();
-        if let Some(pipe) = inner.process.as_mut().and_then(|p| p.stdin.as_mut()) {
-            let _ = pipe.write_all(all.as_bytes());
+        let pipe = inner.process.as_mut().and_then(|p| p.stdin.as_mut());
+        if pipe.is_some_and(|pipe| pipe.write_all(line.as_bytes()).is_ok()) {
+            return;
+        }
+        if let Some(mut lost) = inner.process.take() {
+            let _ = lost.wait();
+        }
+        match start(&self.program, &self.arguments, &self.instance) {
+            Ok(process) => {
+                tracing::warn!(
+                    "the process that watches over upstream processes was gone and was started again"
+                );
+                let all: String = inner.groups.iter().map(|g| format!("+{g}\n")).collect();
+                let told = process.stdin.as_ref().map(|mut pipe| pipe.write_all(all.as_bytes()));
+                inner.process = Some(process);
+                drop(told);
+            }
+            Err(error) => tracing::error!(
+                "the process that watches over upstream processes is gone and could not be started again ({error}): \
+                 if the gateway is killed now, upstream processes stay"
+            ),
         }
     }
 

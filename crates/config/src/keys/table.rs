@@ -262,7 +262,7 @@ pub static KEYS: &[Key] = &[
     key("mcpServers[].call_tool_total_timeout", LIMIT, "null", r#""1h""#).doc("As the global key, for this server"),
     key("mcpServers[].init_timeout", HANDSHAKE, "null", r#""90s""#).doc("As the global key, for this server"),
     key("mcpServers[].upstream_max_message_bytes", MESSAGE, "null", "1048576").file_only().doc("As the global key, for this server"),
-    key("mcpServers[].reconnect_on_use", BOOL, "false", "true").doc("A call to a server that is down makes one attempt to bring it back"),
+    key("mcpServers[].reconnect_on_use", BOOL, "false", "true").kept().doc("Always so here: a call to a server that is down tries to bring it back"),
     key("mcpServers[].max_concurrent_requests", PLACES, "null", "8").doc("Calls that run at once on this server; 0 = no limit"),
     key("mcpServers[].queue_size", PLACES, "null", "4").doc("Calls that may wait at this server"),
     key("mcpServers[].queue_timeout", LIMIT, "null", r#""5s""#).doc("How long a call may wait at this server"),

@@ -238,21 +238,14 @@ fn entries_inherit_the_global_limits() {
     let config = good(
         r#"{"call_tool_timeout": "10s", "init_timeout": "7s", "upstream_max_message_bytes": 4096,
             "mcpServers": [{"name": "a", "command": "c"}, {"name": "b", "command": "c", "call_tool_timeout": "1s",
-              "init_timeout": "2s", "upstream_max_message_bytes": 8192, "reconnect_on_use": true}]}"#,
+              "init_timeout": "2s", "upstream_max_message_bytes": 8192}]}"#,
     );
     let facts: Vec<_> = config
         .servers
         .iter()
-        .map(|s| {
-            (
-                s.call_tool_timeout.as_secs(),
-                s.init_timeout.as_secs(),
-                s.upstream_max_message_bytes,
-                s.reconnect_on_use,
-            )
-        })
+        .map(|s| (s.call_tool_timeout.as_secs(), s.init_timeout.as_secs(), s.upstream_max_message_bytes))
         .collect();
-    assert_eq!(facts, [(10, 7, 4096, false), (1, 2, 8192, true)]);
+    assert_eq!(facts, [(10, 7, 4096), (1, 2, 8192)]);
 }
 
 #[test]

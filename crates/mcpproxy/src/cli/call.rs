@@ -1,6 +1,6 @@
 //! `call`: one call of an upstream's tool, through the running gateway or, without one, on its own.
 
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -201,6 +201,8 @@ async fn alone(
         Payload::Stream { reader, .. } => read_all(reader),
     };
     gateway.close().await;
+    // The lock goes last: the next process must find the record as this one left it.
+    drop(gateway);
     drop(lock);
     raw
 }
@@ -235,7 +237,9 @@ fn print(raw: &[u8], form: Form) -> u8 {
         output::write(raw);
         output::print("\n");
     } else if shown.is_error {
-        output::tell(&shown.text);
+        output::tell(&output::shown(&shown.text));
+    } else if std::io::stdout().is_terminal() {
+        output::line(&output::shown(&shown.text));
     } else {
         output::line(&shown.text);
     }

@@ -85,12 +85,7 @@ impl Drop for Home {
 
 async fn show(home: &Home) -> Result<(), String> {
     let end = CancellationToken::new();
-    let interrupted = end.clone();
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            interrupted.cancel();
-        }
-    });
+    super::serve::end_on_signals(end.clone());
     let overrides = Overrides { config: Some(home.config_file()), ..Overrides::default() };
     // The demo must not obey what happens to be set for a real gateway.
     let sources = Sources::new(overrides, Variables::default()).map_err(|e| e.to_string())?;
@@ -103,7 +98,11 @@ async fn show(home: &Home) -> Result<(), String> {
     let address = house.listen.ok_or("it does not listen")?;
     let key = house.key.reveal().to_owned();
     let living = tokio::spawn(house.live(end.clone(), false));
-    let told = tell_story(home, &format!("http://{address}/mcp"), &key).await;
+    let url = format!("http://{address}/mcp");
+    let told = tokio::select! {
+        told = tell_story(home, &url, &key) => told,
+        () = end.cancelled() => Err("interrupted".to_owned()),
+    };
     if told.is_ok() && std::io::stdout().is_terminal() && !end.is_cancelled() {
         output::line(&format!("\nThe gateway goes on at http://{address}/mcp until Ctrl-C."));
         end.cancelled().await;

@@ -88,16 +88,18 @@ fn notices(configured: &Configured) {
 }
 
 /// Ends on SIGTERM or SIGINT; a second one ends at once.
-fn end_on_signals(end: CancellationToken) {
+pub fn end_on_signals(end: CancellationToken) {
     tokio::spawn(async move {
-        let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-        else {
-            return;
-        };
+        let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+        let [Ok(mut term), Ok(mut int), Ok(mut hangup)] = kinds.map(signal) else { return };
         loop {
             tokio::select! {
                 _ = term.recv() => {}
                 _ = int.recv() => {}
+                _ = hangup.recv() => {
+                    tracing::warn!("SIGHUP does nothing in this version: restart mcpproxy to read the configuration again");
+                    continue;
+                }
             }
             if end.is_cancelled() {
                 tracing::warn!("told to end twice: ending at once");

@@ -58,20 +58,17 @@ impl Surface {
     }
 
     async fn call(&self, request: Request<Agent>) -> Reply {
+        let caller = caller(&request);
         let params: CallParams<'_> = match serde_json::from_slice(&request.params) {
             Ok(params) => params,
-            Err(error) => return invalid_params(format!("tools/call needs {{name, arguments}}: {error}")),
+            Err(error) => {
+                let why = format!("tools/call needs {{name, arguments}}: {error}");
+                self.gateway.refuse(&caller, "", &request.params, &why).await;
+                return invalid_params(why);
+            }
         };
         let arguments =
             params.arguments.map_or_else(Bytes::new, |raw| request.params.slice_ref(raw.get().as_bytes()));
-        let caller = Caller {
-            principal: request.caller.principal.clone(),
-            source: request.caller.source,
-            session: request.session.clone(),
-            client_name: request.client.as_ref().map(|c| c.name.clone()),
-            client_version: request.client.as_ref().map(|c| c.version.clone()),
-            request_id: request.caller.request_id.clone().unwrap_or_else(gateway::new_request_id),
-        };
         if let Some(variant) = Variant::from_tool_name(&params.name) {
             let as_task = params.task.is_some_and(|t| t.get() != "null");
             let call =
@@ -80,18 +77,32 @@ impl Surface {
         }
         match Tool::of_name(&params.name) {
             Some(tool) => Reply::Result(self.gateway.find(caller, tool, arguments).await.into_payload()),
-            None => invalid_params(format!(
-                "Unknown tool '{}'. Upstream tools are found with retrieve_tools and called with call_tool_read, \
-                 call_tool_write or call_tool_destructive.",
-                params
-                    .name
-                    .chars()
-                    .take(100)
-                    .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-                    .collect::<String>()
-            )),
+            None => {
+                let name: String = params.name.chars().take(100).map(plain).collect();
+                let why = format!(
+                    "Unknown tool '{name}'. Upstream tools are found with retrieve_tools and called with call_tool_read, \
+                     call_tool_write or call_tool_destructive."
+                );
+                self.gateway.refuse(&caller, &name, &arguments, &why).await;
+                invalid_params(why)
+            }
         }
     }
+}
+
+fn caller(request: &Request<Agent>) -> Caller {
+    Caller {
+        principal: request.caller.principal.clone(),
+        source: request.caller.source,
+        session: request.session.clone(),
+        client_name: request.client.as_ref().map(|c| c.name.clone()),
+        client_version: request.client.as_ref().map(|c| c.version.clone()),
+        request_id: request.caller.request_id.clone().unwrap_or_else(gateway::new_request_id),
+    }
+}
+
+fn plain(c: char) -> char {
+    if c.is_control() { '\u{fffd}' } else { c }
 }
 
 #[derive(Deserialize)]

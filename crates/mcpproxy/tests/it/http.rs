@@ -556,7 +556,7 @@ fn many_agents_at_once_get_their_own_answers() {
 #[test]
 fn an_answer_that_is_no_result_fails_the_call_at_once() {
     for form in FORMS {
-        for result in ["5", "null", r#""text""#, "[]", r#"{"content":5}"#, r#"{"content":[5]}"#] {
+        for result in ["5", "null", r#""text""#, "[]", r#"{"content":5}"#] {
             let message = format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{result}}}"#);
             let upstream = HttpUpstream::start(Script::action(Action::Message(message)), form);
             let home = web_home(&upstream);

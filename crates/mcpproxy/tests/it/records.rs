@@ -76,7 +76,7 @@ fn every_way_in_which_a_call_ends_leaves_exactly_one_closed_row() {
         (call("destroy"), "blocked", Some("intent_rejected"), "no"),
         (call("nope"), "blocked", Some("unknown_tool"), "no"),
         (call("ok").member(r#""args_json":"{""#), "error", Some("invalid_arguments"), "no"),
-        (call("ok").member(r#""intent_data_sensitivity":"loud""#), "error", Some("intent_invalid"), "no"),
+        (call("ok").member(r#""intent_data_sensitivity":"loud""#), "blocked", Some("intent_rejected"), "no"),
     ];
     let count = endings.len();
     let mut decisions = 0;
@@ -102,6 +102,25 @@ fn every_way_in_which_a_call_ends_leaves_exactly_one_closed_row() {
     assert_eq!(home.events("tool_call", count).len(), count);
     assert_eq!(home.events("policy_decision", decisions).len(), decisions);
     assert_eq!(home.events("internal_tool_call", 0).len(), 0, "no twin");
+}
+
+#[test]
+fn a_row_names_its_tool_however_early_the_call_was_refused() {
+    let home = endings_home();
+    let gateway = home.serve();
+    for member in [
+        r#""save_format":"text""#,
+        r#""save_to_file":5"#,
+        r#""args_json":"{""#,
+        r#""args":[]"#,
+        r#""intent_data_sensitivity":"loud""#,
+        r#""intent_reason":5"#,
+    ] {
+        let id = request_id(&gateway.call("srv:ok").member(member).send());
+        let row = the_row(&home, "tool_call", &id);
+        assert_eq!((&row["server"], &row["tool"]), (&"srv".into(), &"ok".into()), "{member}: {row}");
+    }
+    assert_eq!(home.calls("srv"), 0);
 }
 
 #[test]
