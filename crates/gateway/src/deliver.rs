@@ -158,6 +158,8 @@ fn write(
             Err(error) => return Err(unreadable(&error)),
         }
     }
+    // Syncing takes long; the file has its name only after the last question.
+    writer.sync().map_err(|e| failed(&e, format))?;
     if cancel.is_cancelled() {
         return Err(Refusal::cancelled(true));
     }

@@ -42,6 +42,7 @@ impl Snapshot {
             log_dir: Some(config.log_dir.clone()),
             own_paths: vec![config_file.to_owned()],
             reservations: reservations.clone(),
+            home_dirs: std::env::var_os("HOME").map(PathBuf::from).into_iter().collect(),
             ..Settings::default()
         })?;
         let servers = config.servers.iter().enumerate().map(|(i, s)| (s.name.clone(), i)).collect();

@@ -27,6 +27,8 @@ pub(crate) struct Job {
     temporary: Option<Temporary>,
     hash: Sha256,
     bytes: u64,
+    /// All bytes so far are durable.
+    synced: bool,
     /// Nothing may be removed any more.
     published: bool,
 }
@@ -61,7 +63,19 @@ impl Job {
             }
         };
         let (hash, temporary) = (Sha256::new(), Some(temporary));
-        Ok(Self { roots, target, place, parent, root_id, made, temporary, hash, bytes: 0, published: false })
+        Ok(Self {
+            roots,
+            target,
+            place,
+            parent,
+            root_id,
+            made,
+            temporary,
+            hash,
+            bytes: 0,
+            synced: false,
+            published: false,
+        })
     }
 
     /// Writes these bytes after the ones before.
@@ -81,6 +95,7 @@ impl Job {
         }
         self.hash.update(bytes);
         self.bytes = size;
+        self.synced = false;
         Ok(())
     }
 
@@ -94,8 +109,25 @@ impl Job {
         Err(SaveError::TooLarge { size, exact: true, limit })
     }
 
+    /// Makes what was written durable, which is what takes long, and leaves the file without its name.
+    pub(crate) fn sync(&mut self) -> Result<(), SaveError> {
+        let Some(temporary) = &self.temporary else { return Err(self.spent()) };
+        let (os, mode) = (&self.roots.0.os, self.roots.0.settings.file_mode);
+        let synced = temporary::set_mode(os, &temporary.file, mode, self.parent.waived.is_some())
+            .map_err(|fault| self.mode_error(&fault))
+            .and_then(|()| os.sync(&temporary.file).map_err(|fault| self.error(&fault, "making durable")));
+        match &synced {
+            Ok(()) => self.synced = true,
+            Err(_) => self.discard(),
+        }
+        synced
+    }
+
     /// Makes the file durable, gives it its name, and makes that durable.
     pub(crate) fn commit(mut self) -> Result<Saved, SaveError> {
+        if !self.synced {
+            self.sync()?;
+        }
         let Some(mut temporary) = self.temporary.take() else { return Err(self.spent()) };
         let published = self.publish(&mut temporary);
         if published.is_err() {
@@ -118,10 +150,7 @@ impl Job {
     }
 
     fn publish(&self, temporary: &mut Temporary) -> Result<(Outcome, Meta), SaveError> {
-        let (os, mode) = (&self.roots.0.os, self.roots.0.settings.file_mode);
-        temporary::set_mode(os, &temporary.file, mode, self.parent.waived.is_some())
-            .map_err(|fault| self.mode_error(&fault))?;
-        os.sync(&temporary.file).map_err(|fault| self.error(&fault, "making durable"))?;
+        let os = &self.roots.0.os;
         self.same_place()?;
         let before = os.file_meta(&temporary.file).map_err(|fault| self.error(&fault, "looking at"))?;
         let mut publishing =

@@ -88,6 +88,18 @@ impl Writer {
         }
     }
 
+    /// Makes what was written so far durable, which is what takes long. The file has no name yet, so whoever changes
+    /// their mind afterwards drops the writer and nothing is left. [`Writer::commit`] does it where it was not done.
+    ///
+    /// # Errors
+    /// It could not; everything made so far is removed then.
+    pub fn sync(&mut self) -> Result<(), SaveError> {
+        match &mut self.0 {
+            Hand::Here(job) => job.sync(),
+            Hand::There(remote) => remote.ask(Order::Sync).map(drop),
+        }
+    }
+
     /// Makes the file durable and gives it its name.
     ///
     /// # Errors
@@ -128,6 +140,7 @@ struct Remote {
 enum Order {
     Put(Vec<u8>),
     Expect(u64),
+    Sync,
     Commit,
 }
 
@@ -194,6 +207,7 @@ fn serve(started: Result<Job, SaveError>, inbox: &Receiver<Order>, outbox: &Sync
         answer = match inbox.recv() {
             Ok(Order::Put(bytes)) => job.put(&bytes).map(|()| None),
             Ok(Order::Expect(size)) => job.expect(size).map(|()| None),
+            Ok(Order::Sync) => job.sync().map(|()| None),
             Ok(Order::Commit) => {
                 let _ = outbox.send(job.commit().map(Some));
                 return;

@@ -370,9 +370,22 @@ fn control_characters_never_reach_the_terminal_or_a_log_line() {
     assert!(!json.trim_end().contains(|c: char| c.is_ascii_control()), "{json}");
     for row in home.activity(&["--type", "tool_call"]) {
         let output = home.run(&["activity", "show", row["id"].as_str().unwrap()]);
-        assert!(!raw(&output.stdout), "{}", output.stdout);
+        assert!(!output.stdout.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{}", output.stdout);
     }
     assert!(!raw(&gateway.log()), "{}", gateway.log());
+}
+
+#[test]
+fn a_value_with_line_breaks_cannot_forge_a_line_of_activity_show() {
+    let home = home_with_text();
+    let gateway = home.serve();
+    let forged = r#""intent_reason":"why\nstatus                 success\nsaved_to /etc/passwd""#;
+    gateway.call("srv:nope").member(forged).send().refusal();
+    let row = &home.events("tool_call", 1)[0];
+    let output = home.run(&["activity", "show", row["id"].as_str().unwrap()]);
+    let lines: Vec<&str> = output.stdout.lines().filter(|l| l.starts_with("status ")).collect();
+    assert!(lines.len() == 1 && lines[0].ends_with("blocked"), "{}", output.stdout);
+    assert!(!output.stdout.lines().any(|l| l.starts_with("saved_to ")), "{}", output.stdout);
 }
 
 #[test]
