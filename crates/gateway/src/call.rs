@@ -85,17 +85,16 @@ impl Gateway {
         let _slot = admit::slot(self, &now, &permit, &call.cancel).await?;
 
         record.dispatched()?;
-        let progress = call.progress.map(progress::forward);
+        let (progress, forwarding) = progress::forward(call.progress);
         let options = CallOptions {
             timeout: standing.timeout,
             total: standing.total_timeout,
             cancel: call.cancel.clone(),
             progress,
         };
-        let raw = connected
-            .call(&permit, request.arguments, options)
-            .await
-            .map_err(|failure| failure::explain(failure, &permit, &listed))?;
+        let called = connected.call(&permit, request.arguments, options).await;
+        forwarding.finish().await;
+        let raw = called.map_err(|failure| failure::explain(failure, &permit, &listed))?;
         record.answered(raw.len());
 
         let answer = answer::index(&self.work, raw, &call.cancel).await?;

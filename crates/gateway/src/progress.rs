@@ -1,15 +1,21 @@
 //! Progress of a running call, from the upstream to the agent: what it says is cleaned like its answers.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use wire::server::ProgressSink;
 
 use crate::failure::cleaned;
 
 /// Notifications that may wait for a slow agent; further ones are dropped, since the next one says more.
 const WAITING: usize = 16;
+
+/// How long the answer may be held up by progress that came before it.
+const LAST: Duration = Duration::from_millis(200);
 
 /// What a progress notification says. Other members are not passed on: nothing is known of what they hold.
 #[derive(Deserialize, Serialize)]
@@ -24,17 +30,30 @@ struct Progress<'a> {
     message: Option<String>,
 }
 
-/// Passes progress on until the call ends. Returns the end that the upstream's connection feeds.
-pub fn forward(sink: ProgressSink) -> mpsc::Sender<Bytes> {
+/// Progress on its way to an agent, or none if the agent wants none.
+pub struct Forwarding(Option<JoinHandle<()>>);
+
+/// Passes progress on until the call ends. Gives the end that the upstream's connection feeds, too.
+pub fn forward(sink: Option<ProgressSink>) -> (Option<mpsc::Sender<Bytes>>, Forwarding) {
+    let Some(sink) = sink else { return (None, Forwarding(None)) };
     let (sender, mut receiver) = mpsc::channel::<Bytes>(WAITING);
-    tokio::spawn(async move {
+    let task = tokio::spawn(async move {
         while let Some(params) = receiver.recv().await {
             if let Some(clean) = clean(&params) {
                 sink.send(&clean);
             }
         }
     });
-    sender
+    (Some(sender), Forwarding(Some(task)))
+}
+
+impl Forwarding {
+    /// Waits until what the upstream told before its answer has been passed on before the answer is.
+    pub async fn finish(self) {
+        if let Some(task) = self.0 {
+            let _ = tokio::time::timeout(LAST, task).await;
+        }
+    }
 }
 
 fn clean(params: &[u8]) -> Option<Vec<u8>> {

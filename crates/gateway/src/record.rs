@@ -47,6 +47,9 @@ impl Record {
                 event.arguments_truncated = request.arguments.len() > MAX_KEPT;
             }
             None => {
+                if let Some((server, tool)) = Request::names(raw) {
+                    (event.server, event.tool) = (Some(server), Some(tool));
+                }
                 event.arguments = Some(beginning(raw));
                 event.arguments_truncated = raw.len() > MAX_KEPT;
             }

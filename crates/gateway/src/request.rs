@@ -151,6 +151,13 @@ impl Request {
         Ok(Self { server, tool, arguments, save, sensitivity, reason })
     }
 
+    /// Server and tool of a call, as far as they can be made out, for the record of one that cannot be parsed.
+    pub(crate) fn names(raw: &[u8]) -> Option<(String, String)> {
+        let members = top_level(raw).ok()?;
+        let name = members.iter().rev().find(|(key, _)| key.0 == "name")?.1;
+        tool_id(Some(name)).ok()
+    }
+
     /// Refuses save arguments that were put inside the tool's own arguments, unless the tool declares such a parameter.
     ///
     /// # Errors

@@ -55,6 +55,11 @@ impl Log {
         self.write(&format!("--- {what}"), false);
     }
 
+    /// Notes something that we say ourselves of the server.
+    pub fn note(&self, line: &str) {
+        self.write(&format!("--- {line}"), false);
+    }
+
     fn write(&self, line: &str, keep: bool) {
         let mut inner = self.lock();
         if keep {

@@ -351,6 +351,9 @@ impl Supervisor {
                         () = self.list_again(ready, events) => {}
                         why = self.lost(client) => return why,
                     },
+                    Some(Event::Noise { head, count }) => {
+                        self.log.note(&format!("no message on its output, passed over ({count} so far): {head}"));
+                    }
                     Some(Event::Log(line)) => tracing::debug!(server = %self.server.name, level = line.level, "{}", line.data),
                     None => return client.closed().await,
                 },
@@ -380,7 +383,7 @@ impl Supervisor {
     /// A server that says its list changed is listed again; when that fails the old list stays.
     async fn list_again(&self, ready: &Ready, events: &mut mpsc::Receiver<Event>) {
         sleep(SETTLE).await;
-        while let Ok(Event::ToolsChanged | Event::Log(_)) = events.try_recv() {}
+        while events.try_recv().is_ok() {}
         match self.list(&ready.client).await {
             Ok(tools) => {
                 self.state.send_replace(State::Ready(Ready { tools, ..ready.clone() }));

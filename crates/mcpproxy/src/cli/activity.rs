@@ -157,7 +157,9 @@ fn print_one(event: &Event, form: Form) {
             Value::String(text) => text,
             other => other.to_string(),
         };
-        output::line(&format!("{name:<22} {}", output::shown(&text)));
+        // A line of a value must not look like a line of ours.
+        let text = output::shown(&text).replace('\n', &format!("\n{:23}", ""));
+        output::line(&format!("{name:<22} {text}"));
     }
 }
 
@@ -205,7 +207,7 @@ mod tests {
     fn times_are_rfc_3339() {
         assert_eq!(time(0), "1970-01-01T00:00:00.000Z");
         assert_eq!(time(951_782_400_123), "2000-02-29T00:00:00.123Z");
-        assert_eq!(time(1_796_036_649_000), "2026-11-30T10:24:09.000Z");
+        assert_eq!(time(1_796_036_649_000), "2026-11-30T11:04:09.000Z");
         assert_eq!(time(-1), "1969-12-31T23:59:59.999Z");
     }
 

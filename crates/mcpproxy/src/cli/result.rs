@@ -80,7 +80,7 @@ mod tests {
         assert!(!shown.is_error);
         assert_eq!(
             shown.text,
-            "a\nb\n[image image/png, 57 bytes as JSON; -o json prints it]\n[x-new, 16 bytes as JSON; -o json prints it]"
+            "a\nb\n[image image/png, 53 bytes as JSON; -o json prints it]\n[x-new, 16 bytes as JSON; -o json prints it]"
         );
     }
 

@@ -1,6 +1,7 @@
 //! What every command begins with: the configuration, the log, the runtime and the exit codes.
 
 use std::io::IsTerminal;
+use std::path::Path;
 
 use config::{Config, Loaded, LogLevel, Overrides, Problem, Sources, Variables};
 
@@ -48,14 +49,15 @@ pub fn configuration(common: &Common, more: impl FnOnce(&mut Overrides)) -> Resu
     let variables: Variables = std::env::vars_os()
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
         .collect();
-    let sources = Sources::new(overrides, variables).map_err(|problem| tell_problems(&[problem]))?;
-    let loaded = config::load(&sources).map_err(|problems| tell_problems(&problems))?;
+    let sources = Sources::new(overrides, variables).map_err(|problem| tell_problems(None, &[problem]))?;
+    let loaded = config::load(&sources).map_err(|problems| tell_problems(Some(&sources.path), &problems))?;
     Ok(Configured { sources, loaded })
 }
 
 /// Tells problems of the configuration.
-pub fn tell_problems(problems: &[Problem]) -> u8 {
-    output::tell("The configuration is not in order:");
+fn tell_problems(file: Option<&Path>, problems: &[Problem]) -> u8 {
+    let file = file.map_or(String::new(), |file| format!(" {}", output::shown(&file.to_string_lossy())));
+    output::tell(&format!("The configuration{file} is not in order:"));
     for problem in problems {
         output::tell(&format!("  {}", output::shown(&problem.to_string())));
     }

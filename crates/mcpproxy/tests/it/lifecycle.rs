@@ -60,7 +60,7 @@ fn a_hanging_call_ends_in_time_and_does_not_stop_the_others() {
             let hanging = scope.spawn(|| gateway.call("bad:tool").save(home.at("root/x")).send());
             wait_for(|| (home.calls("bad") == 1).then_some(()));
             good(&gateway);
-            assert!(began.elapsed() < Duration::from_millis(1400), "the other server was held up");
+            assert!(!hanging.is_finished(), "the other server was held up");
             let body = failure(&hanging.join().unwrap());
             assert!(body["error"].as_str().unwrap().contains("call_tool_timeout"), "{body}");
             assert!((1400..5000).contains(&began.elapsed().as_millis()), "{:?}", began.elapsed());
@@ -166,8 +166,8 @@ fn lines_that_are_no_messages_are_counted_in_the_log_of_their_server() {
     let home = pair(script, json!({}));
     let gateway = home.serve();
     assert!(!gateway.call("bad:tool").send().is_error());
-    let log = std::fs::read_to_string(home.data().join("logs/server-bad.log")).unwrap();
-    assert!(log.contains("no message"), "nothing in the log says what was skipped: {log}");
+    let log = home.data().join("logs/server-bad.log");
+    wait_for(|| std::fs::read_to_string(&log).unwrap().contains("no message").then_some(()));
 }
 
 #[test]

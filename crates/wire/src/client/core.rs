@@ -53,7 +53,8 @@ impl Core {
     }
 
     pub(super) fn over_http(options: HttpOptions) -> Result<Core, BadHttpOptions> {
-        let link = Link::Http(Box::new(HttpLink::new(&options.url, &options.headers, options.socket.as_deref())?));
+        let link =
+            Link::Http(Box::new(HttpLink::new(&options.url, &options.headers, options.socket.as_deref())?));
         let HttpOptions { name, client_version, max_message_bytes, spools, .. } = options;
         Ok(Core::new(name, client_version, max_message_bytes, spools, link))
     }
@@ -233,6 +234,7 @@ impl Core {
                     head,
                     "the server sent something that is no message"
                 );
+                self.tell(Event::Noise { head, count });
             }
         }
     }

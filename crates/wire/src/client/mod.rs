@@ -102,6 +102,13 @@ pub enum Event {
     ToolsChanged,
     /// A log line.
     Log(LogLine),
+    /// Something that is no message was passed over.
+    Noise {
+        /// How it begins, at most 200 characters.
+        head: String,
+        /// How often that has happened on this connection.
+        count: u64,
+    },
 }
 
 /// A `notifications/message`, cut to what a log can take.

@@ -633,7 +633,7 @@ async fn options_that_cannot_work_are_refused() {
             headers: headers.into_iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect(),
             max_message_bytes: 1000,
             spools: place.spools.clone(),
-        socket: None,
+            socket: None,
         });
         let error = made.unwrap_err();
         assert!(!error.to_string().contains("line"), "values of headers may be secrets: {error}");
