@@ -13,6 +13,7 @@ mod entry;
 mod intake;
 mod lines;
 mod message;
+mod news;
 mod progress;
 mod session;
 mod stdio;
@@ -206,6 +207,16 @@ impl<S: Service> Server<S> {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         stdio::serve(&self.core, input, output, caller, shutdown).await;
+    }
+
+    /// Tells every client that listens (over stdio each one) that the list of tools is another one now.
+    pub fn tools_changed(&self) {
+        self.core.news.tools_changed();
+    }
+
+    /// Ends the streams on which clients listen for news, so that they do not hold up an orderly end.
+    pub fn end_news(&self) {
+        self.core.news.end();
     }
 
     /// For an orderly end: refuses new requests as busy from now on, and waits until those in flight have been

@@ -153,12 +153,23 @@ async fn the_oldest_idle_session_gives_way_at_the_bound() {
 }
 
 #[tokio::test]
-async fn only_post_and_delete_are_methods() {
+async fn only_get_post_and_delete_are_methods() {
     let house = House::open(Limits::default()).await;
-    for method in ["GET", "PUT", "OPTIONS", "PATCH"] {
+    for method in ["PUT", "OPTIONS", "PATCH"] {
         let answer = house.send(method, &[], b"").await.whole().await;
-        assert_eq!((answer.status, answer.header("allow")), (405, Some("POST, DELETE")), "{method}");
+        assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, POST, DELETE")), "{method}");
     }
+}
+
+#[tokio::test]
+async fn news_are_for_sessions_and_come_as_events() {
+    let house = House::open(Limits::default()).await;
+    let accept = [("accept", "text/event-stream")];
+    assert_eq!(house.send("GET", &accept, b"").await.whole().await.status, 400);
+    let unknown = [("accept", "text/event-stream"), ("mcp-session-id", "nope")];
+    assert_eq!(house.send("GET", &unknown, b"").await.whole().await.status, 404);
+    let json = [("accept", "application/json"), ("mcp-session-id", "nope")];
+    assert_eq!(house.send("GET", &json, b"").await.whole().await.status, 406);
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::intake::{Budget, Hold};
 use super::message::{self, Call};
+use super::news::News;
 use super::progress::{self, Progress};
 use super::session::{Session, Sessions};
 use super::{ClientInfo, INTERNAL_ERROR, Limits, PROTOCOL_VERSIONS, Reply, Request, Service};
@@ -23,6 +24,9 @@ pub(super) struct Core<S: Service> {
     pub limits: Limits,
     pub sessions: Sessions<S::Caller>,
     pub budget: Budget,
+    pub news: News,
+    /// Streams that are open for news.
+    pub listeners: Arc<Semaphore>,
     slots: Arc<Semaphore>,
 }
 
@@ -66,6 +70,8 @@ impl<S: Service> Core<S> {
             service,
             sessions: Sessions::new(limits.max_sessions, limits.session_idle),
             budget: Budget::new(limits.max_buffered_bytes),
+            news: News::new(),
+            listeners: Arc::new(Semaphore::new(limits.max_sessions)),
             slots: Arc::new(Semaphore::new(slots_of(&limits))),
             limits,
         }

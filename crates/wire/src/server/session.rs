@@ -56,6 +56,11 @@ impl<C> Session<C> {
         }
     }
 
+    /// The client has just shown that it is there.
+    pub fn touch(&self) {
+        self.hold().used = Instant::now();
+    }
+
     /// Since when nothing happened; `None` while a request is in flight.
     fn idle_since(&self) -> Option<Instant> {
         let state = self.hold();

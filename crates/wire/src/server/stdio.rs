@@ -47,6 +47,7 @@ pub(super) async fn serve<S, R, W>(
     tokio::select! {
         () = shutdown.cancelled() => return,
         () = desk.pen.broken.cancelled() => {}
+        () = desk.tell_news() => {}
         () = desk.read(&mut lines) => {}
     }
     desk.tasks.close();
@@ -84,6 +85,18 @@ impl<S: Service, W: AsyncWrite + Send + Unpin + 'static> Desk<S, W> {
                 }
             }
         }
+    }
+
+    /// Writes news as they come. Ends only when there will be no more because everything ends.
+    async fn tell_news(&self) {
+        let mut follower = self.core.news.follow();
+        while let Some(news) = follower.next().await {
+            // A client that has not opened its session yet has no list that could have changed.
+            if self.session.client().is_some() {
+                self.say(news).await;
+            }
+        }
+        std::future::pending::<()>().await;
     }
 
     async fn take(&self, line: &Bytes) {

@@ -1,6 +1,7 @@
 //! The streamable HTTP transport: its methods, its sessions, and the two forms of an answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
@@ -13,6 +14,7 @@ use super::call::{Core, Finished, NotBegun, Origin, Running};
 use super::entry::{Forms, Refusal, check_content_type, check_version};
 use super::intake::{self, Hold};
 use super::message::{self, Call, Message};
+use super::news::Follower;
 use super::session::Session;
 use super::{Limits, Payload, Reply, Service, answer};
 
@@ -35,10 +37,11 @@ where
     let (head, body) = request.into_parts();
     let answered = match head.method {
         Method::POST => post(core, &head.headers, body, caller).await,
+        Method::GET => listen(core, &head.headers, &caller),
         Method::DELETE => end_session(core, &head.headers, &caller),
         _ => Err(Refusal::new(
             StatusCode::METHOD_NOT_ALLOWED,
-            "send messages with POST, end a session with DELETE",
+            "send messages with POST, listen for news with GET, end a session with DELETE",
         )),
     };
     answered.unwrap_or_else(|refusal| refuse(&refusal))
@@ -98,6 +101,54 @@ fn open_session<S: Service>(
     let mut response = whole(answer::result(&call.id.raw, result.as_bytes()), forms);
     response.headers_mut().insert(SESSION, id);
     Ok(response)
+}
+
+/// Opens the stream on which a client hears news.
+fn listen<S: Service>(
+    core: &Arc<Core<S>>,
+    headers: &HeaderMap,
+    caller: &S::Caller,
+) -> Result<Response<BoxBody>, Refusal> {
+    if Forms::accepted(headers)? == Forms::Json {
+        return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, "news come as an event stream: accept text/event-stream"));
+    }
+    check_version(headers)?;
+    let session = find_session(core, headers, caller)?;
+    let Some(session) = session else {
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, "name the session in the header Mcp-Session-Id"));
+    };
+    let place = Arc::clone(&core.listeners).try_acquire_owned();
+    let place = place.map_err(|_| Refusal::busy("too many clients listen", None))?;
+    let (outlet, body) = BoxBody::pieces(None, core.limits.stall);
+    let (follower, keep_alive) = (core.news.follow(), core.limits.keep_alive);
+    tokio::spawn(async move {
+        tell_news(outlet, follower, &session, keep_alive).await;
+        drop(place);
+    });
+    Ok(as_event_stream(body))
+}
+
+/// Writes news and signs of life until the client is gone or there will be no more news.
+async fn tell_news<C>(mut outlet: Outlet, mut follower: Follower, session: &Session<C>, keep_alive: Duration) {
+    // The first sign shows the client at once that the stream is open.
+    let mut alive = interval_at(Instant::now(), keep_alive);
+    alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let event = tokio::select! {
+            biased;
+            () = outlet.gone() => return,
+            news = follower.next() => match news {
+                Some(news) => answer::event(&news),
+                None => break,
+            },
+            _ = alive.tick() => Bytes::from_static(b": keep-alive\n\n"),
+        };
+        if outlet.put(event).await.is_err() {
+            return;
+        }
+        session.touch();
+    }
+    outlet.end().await;
 }
 
 fn end_session<S: Service>(
@@ -272,7 +323,7 @@ fn refuse(refusal: &Refusal) -> Response<BoxBody> {
     let mut response = with_body(refusal.status, "application/json", BoxBody::whole(text));
     let headers = response.headers_mut();
     match refusal.status {
-        StatusCode::METHOD_NOT_ALLOWED => headers.insert(ALLOW, HeaderValue::from_static("POST, DELETE")),
+        StatusCode::METHOD_NOT_ALLOWED => headers.insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE")),
         StatusCode::SERVICE_UNAVAILABLE => headers.insert(RETRY_AFTER, HeaderValue::from_static("1")),
         _ => None,
     };
