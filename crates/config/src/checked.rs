@@ -39,6 +39,7 @@ pub(crate) fn build(
         spool_max_bytes: global.count("spool_max_bytes"),
         max_result_size_chars: i64::try_from(global.count("max_result_size_chars")).unwrap_or(i64::MAX),
         output: output(&global),
+        hold_new_servers: global.optional_flag("quarantine_enabled") != Some(false),
         read_only_mode: global.flag("read_only_mode") || sources.overrides.read_only,
         intent_strict: global.flag("intent_declaration.strict_server_validation"),
         instructions: global.text("instructions"),

@@ -42,6 +42,8 @@ pub struct Config {
     pub max_result_size_chars: i64,
     /// Saving answers to files.
     pub output: ToolOutput,
+    /// Servers that appear, or are launched differently, after the first start are held (`quarantine_enabled`).
+    pub hold_new_servers: bool,
     /// Only tools that say they only read may run.
     pub read_only_mode: bool,
     /// A read or write call of a tool that says it is destructive is refused.

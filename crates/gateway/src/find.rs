@@ -124,7 +124,7 @@ impl Gateway {
 }
 
 /// What may not be called now is not found either.
-fn callable(now: &Snapshot, listed: &Listed) -> bool {
+pub fn callable(now: &Snapshot, listed: &Listed) -> bool {
     gate(now, &listed.server, &listed.tool) == Gate::Open
         && (!now.config.read_only_mode || listed.annotations.permission() == policy::Permission::Read)
 }
@@ -132,7 +132,7 @@ fn callable(now: &Snapshot, listed: &Listed) -> bool {
 fn gate(now: &Snapshot, server: &str, tool: &str) -> Gate {
     match now.server(server) {
         None => Gate::Hidden,
-        Some(entry) if entry.quarantined == Some(true) => Gate::Quarantined,
+        Some(_) if now.is_held(server) => Gate::Quarantined,
         Some(entry) if !entry.enabled || !entry.allows_tool(tool) => Gate::Disabled,
         Some(_) => Gate::Open,
     }

@@ -11,14 +11,18 @@ mod deliver;
 mod envelope;
 mod failure;
 mod find;
+mod hold;
 mod live;
+pub mod outputs;
 mod plan;
 mod progress;
 mod record;
 mod refusal;
+mod reload;
 mod reply;
 pub mod request;
 mod rules;
+mod tools;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -27,7 +31,7 @@ use std::time::Duration;
 
 use catalog::Catalog;
 use config::Config;
-use outputfile::{Reservations, RootProblem};
+use outputfile::{Reservations, RootProblem, Roots};
 use store::{Event, EventType, OpenError, OpenReport, Retention, Store};
 use tokio_util::task::TaskTracker;
 use upstream::Upstreams;
@@ -37,25 +41,27 @@ pub use caller::{Caller, new_request_id};
 pub use envelope::sha256_hex;
 pub use find::Tool;
 pub use policy::{Principal, PrincipalKind, SaveRight, Variant};
+pub use reload::Reloaded;
 pub use reply::Reply;
+pub use tools::ToolLine;
 pub use upstream::Status as UpstreamStatus;
 /// The record, for readers.
 pub mod records {
     pub use store::{
-        Event, EventType, Filter, MAX_LIMIT, OpenReport as StoreReport, ReadError, Reader, Reason, Source,
-        Status, StoreHealth,
+        Event, EventType, Filter, MAX_LIMIT, OpenReport as StoreReport, ReadError, Reader, Reason, SavedFilter,
+        Source, Status, StoreHealth,
     };
 }
 /// MCP on the wire, toward agents.
 pub mod mcp {
     pub use wire::server::{
-        BoxBody, INTERNAL_ERROR, INVALID_PARAMS, Limits, METHOD_NOT_FOUND, Payload, Reply, Request, Server,
-        ServerInfo, Service,
+        BoxBody, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Limits, Line, Lines, METHOD_NOT_FOUND,
+        Payload, REFUSED, Reply, Request, Server, ServerInfo, Service,
     };
 }
 /// MCP on the wire, toward a gateway that runs: what the command line uses.
 pub mod remote {
-    pub use wire::client::{CallError, CallOptions, Client, HttpOptions};
+    pub use wire::client::{CallError, CallOptions, Client, EventParser, EventPiece, HttpOptions};
     pub use wire::spool::{Body, Spools};
 }
 /// The process that ends our children when we are gone.
@@ -79,6 +85,10 @@ pub struct Gateway {
     spools: Arc<Spools>,
     /// Calls that run, so that the end can wait for their records.
     running: TaskTracker,
+    /// One reload at a time.
+    reloading: Mutex<()>,
+    reservations: Reservations,
+    config_file: PathBuf,
     started_ms: i64,
 }
 
@@ -126,16 +136,15 @@ impl Gateway {
     /// What is in the way, with what to do.
     pub fn open(setup: Setup) -> Result<(Arc<Self>, OpenReport), OpenProblem> {
         let Setup { config, config_file, version, watcher, lazy } = setup;
-        let snapshot =
-            Snapshot::of(config, &config_file, &Reservations::default()).map_err(OpenProblem::Roots)?;
-        let config = &snapshot.config;
+        let reservations = Reservations::default();
+        let roots = Roots::open(live::settings(&config, &config_file, &reservations)).map_err(OpenProblem::Roots)?;
         let spool_dir = config.data_dir.join("spool");
         let spools = Spools::open(&spool_dir, config.spool_max_bytes)
             .map_err(|error| OpenProblem::Spool(spool_dir, error))?;
-        let (store, report) = open_store(config)?;
+        let (store, report) = open_store(&config)?;
         let store = Arc::new(store);
         let started_ms = store::now_ms();
-        note_servers(&store, config, started_ms);
+        let held = hold::held(&store, &config, started_ms);
 
         let catalog = Arc::new(RwLock::new(Arc::new(Catalog::default())));
         let context = upstream::Context {
@@ -146,10 +155,10 @@ impl Gateway {
             watcher: Some(watcher),
             on_listing: listing_into(catalog.clone()),
         };
-        let upstreams = Upstreams::start(&config.servers, &context, lazy).map_err(OpenProblem::Watcher)?;
+        let upstreams = Upstreams::start(&config.servers, &held, &context, lazy).map_err(OpenProblem::Watcher)?;
         note(&store, EventType::SystemStart);
         let gateway = Self {
-            live: Live::new(snapshot),
+            live: Live::new(Snapshot::new(config, roots, held)),
             store,
             upstreams,
             catalog,
@@ -157,6 +166,9 @@ impl Gateway {
             admission: Admission::default(),
             spools,
             running: TaskTracker::new(),
+            reloading: Mutex::new(()),
+            reservations,
+            config_file,
             started_ms,
         };
         Ok((Arc::new(gateway), report))
@@ -185,6 +197,28 @@ impl Gateway {
     /// What each server is doing.
     pub fn servers(&self) -> Vec<UpstreamStatus> {
         self.upstreams.status()
+    }
+
+    /// Ends a server and starts it again.
+    ///
+    /// # Errors
+    /// There is no such server, or it may not run.
+    pub fn restart_server(&self, name: &str) -> Result<(), String> {
+        self.upstreams.restart(name)
+    }
+
+    /// The file that a server's standard error goes to.
+    #[must_use]
+    pub fn log_path(&self, server: &str) -> Option<PathBuf> {
+        self.upstreams.log_path(server)
+    }
+
+    /// Takes the tools of servers that are gone out of the catalog.
+    fn forget(&self, gone: &[String]) {
+        let mut catalog = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
+        for server in gone {
+            *catalog = Arc::new(catalog.without_server(server));
+        }
     }
 
     /// Whether records can be written, and what waits.
@@ -224,28 +258,22 @@ fn note(store: &Store, kind: EventType) {
 }
 
 fn open_store(config: &Config) -> Result<(Store, OpenReport), OpenError> {
-    let activity = config.activity;
-    let options = store::Options {
-        body_bytes: usize::try_from(activity.max_response_size).unwrap_or(usize::MAX),
-        retention: Retention {
-            days: u32::try_from(activity.retention_days).unwrap_or(u32::MAX),
-            max_records: activity.max_records,
-            max_bytes: activity.max_size_mb.saturating_mul(1 << 20),
-        },
-        ..store::Options::default()
-    };
+    let (retention, body_bytes) = retention(config);
+    let options = store::Options { body_bytes, retention, ..store::Options::default() };
     let store = Store::open(&config.data_dir, options)?;
     let report = store.report().clone();
     Ok((store, report))
 }
 
-/// From now on it is known which servers were there at the first start, and how each was launched.
-fn note_servers(store: &Store, config: &Config, now: i64) {
-    let servers: Vec<_> = config.servers.iter().map(|s| (s.name.clone(), s.launch_fingerprint())).collect();
-    if let Err(error) = store.note_servers(&servers, now) {
-        tracing::warn!("the servers could not be noted in the database: {error}");
-    }
-    store.end_first_start();
+/// How long rows are kept, and how much of a body they keep, in bytes.
+fn retention(config: &Config) -> (Retention, usize) {
+    let activity = config.activity;
+    let retention = Retention {
+        days: u32::try_from(activity.retention_days).unwrap_or(u32::MAX),
+        max_records: activity.max_records,
+        max_bytes: activity.max_size_mb.saturating_mul(1 << 20),
+    };
+    (retention, usize::try_from(activity.max_response_size).unwrap_or(usize::MAX))
 }
 
 fn listing_into(catalog: Arc<RwLock<Arc<Catalog>>>) -> upstream::OnListing {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use config::Config;
-use outputfile::{Reservations, RootProblem, Roots, Settings};
+use outputfile::{Reservations, Roots, Settings};
+use upstream::Held;
 
 /// A configuration and what was made of it, replaced as a whole or not at all.
 pub struct Snapshot {
@@ -13,40 +14,22 @@ pub struct Snapshot {
     pub config: Config,
     /// The directories that answers may be saved beneath.
     pub roots: Roots,
+    /// Servers that are held, and why.
+    pub held: Held,
     /// Entries of `mcpServers` by name.
     servers: HashMap<String, usize>,
 }
 
 impl Snapshot {
-    /// Opens the roots of a configuration.
-    ///
-    /// # Errors
-    /// Every root that breaks a rule, with the fix.
-    pub fn of(
-        config: Config,
-        config_file: &Path,
-        reservations: &Reservations,
-    ) -> Result<Self, Vec<RootProblem>> {
-        let output = &config.output;
-        let roots = Roots::open(Settings {
-            roots: output.roots.clone(),
-            trusted_directories: output.trusted_directories.clone(),
-            trusted_owners: output.trusted_owners.clone(),
-            allow_hidden: output.allow_hidden,
-            file_mode: output.file_mode,
-            max_bytes: output.max_bytes,
-            min_free_bytes: output.min_free_bytes,
-            max_total_bytes: output.max_total_bytes,
-            config_dir: config_file.parent().map(Path::to_owned),
-            data_dir: Some(config.data_dir.clone()),
-            log_dir: Some(config.log_dir.clone()),
-            own_paths: vec![config_file.to_owned()],
-            reservations: reservations.clone(),
-            home_dirs: std::env::var_os("HOME").map(PathBuf::from).into_iter().collect(),
-            ..Settings::default()
-        })?;
+    /// Puts a configuration and its opened roots together.
+    pub fn new(config: Config, roots: Roots, held: Held) -> Self {
         let servers = config.servers.iter().enumerate().map(|(i, s)| (s.name.clone(), i)).collect();
-        Ok(Self { config, roots, servers })
+        Self { config, roots, held, servers }
+    }
+
+    /// Whether a server is held: by its entry, or because it is new.
+    pub fn is_held(&self, name: &str) -> bool {
+        self.held.contains_key(name) || self.server(name).is_some_and(|s| s.quarantined == Some(true))
     }
 
     /// The entry of a server.
@@ -82,6 +65,28 @@ impl Snapshot {
     }
 }
 
+/// What the writer is told of a configuration.
+pub fn settings(config: &Config, config_file: &Path, reservations: &Reservations) -> Settings {
+    let output = &config.output;
+    Settings {
+        roots: output.roots.clone(),
+        trusted_directories: output.trusted_directories.clone(),
+        trusted_owners: output.trusted_owners.clone(),
+        allow_hidden: output.allow_hidden,
+        file_mode: output.file_mode,
+        max_bytes: output.max_bytes,
+        min_free_bytes: output.min_free_bytes,
+        max_total_bytes: output.max_total_bytes,
+        config_dir: config_file.parent().map(Path::to_owned),
+        data_dir: Some(config.data_dir.clone()),
+        log_dir: Some(config.log_dir.clone()),
+        own_paths: vec![config_file.to_owned()],
+        home_dirs: std::env::var_os("HOME").map(PathBuf::from).into_iter().collect(),
+        reservations: reservations.clone(),
+        ..Settings::default()
+    }
+}
+
 /// The place where the snapshot of now is found.
 pub struct Live(RwLock<Arc<Snapshot>>);
 
@@ -94,5 +99,10 @@ impl Live {
     /// The snapshot of now.
     pub fn now(&self) -> Arc<Snapshot> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Goes over to another one.
+    pub fn replace(&self, snapshot: Snapshot) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(snapshot);
     }
 }

@@ -44,7 +44,7 @@ pub fn standing(now: &Snapshot, request: &Request) -> Standing {
     Standing {
         known: server.is_some(),
         enabled: server.is_some_and(|s| s.enabled),
-        quarantined: server.is_some_and(|s| s.quarantined == Some(true)),
+        quarantined: now.is_held(&request.server),
         tool_enabled: server.is_some_and(|s| s.allows_tool(&request.tool)),
         timeout: server.map_or(now.config.call_tool_timeout, |s| s.call_tool_timeout),
         total_timeout: server.map_or(now.config.call_tool_total_timeout, |s| s.call_tool_total_timeout),

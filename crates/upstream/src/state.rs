@@ -9,8 +9,8 @@ use wire::client::Client;
 pub enum State {
     /// `enabled: false` in the file.
     Disabled,
-    /// `quarantined: true` in the file: never started, never connected.
-    Quarantined,
+    /// Held: never started, never connected. The text says why and what lets it go.
+    Quarantined(String),
     /// The entry needs what this version cannot do; the text says what.
     Unsupported(String),
     /// Not connected yet: connected at first use.
@@ -72,7 +72,7 @@ impl State {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Disabled => "disabled",
-            Self::Quarantined => "quarantined",
+            Self::Quarantined(_) => "quarantined",
             Self::Unsupported(_) => "unsupported",
             Self::Resting => "resting",
             Self::Connecting => "connecting",
@@ -85,10 +85,7 @@ impl State {
     pub(crate) fn detail(&self) -> String {
         match self {
             Self::Disabled => "enabled is false in the configuration".into(),
-            Self::Quarantined => {
-                "held: not started and not connected; take \"quarantined\": true out of its entry to start it"
-                    .into()
-            }
+            Self::Quarantined(why) => why.clone(),
             Self::Unsupported(what) => what.clone(),
             Self::Ready(ready) => format!("{} (MCP {})", ready.told, ready.protocol),
             Self::Failed(failure) => failure.message.clone(),

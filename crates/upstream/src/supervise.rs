@@ -32,9 +32,26 @@ const MISSES: u32 = 3;
 /// Several list_changed notifications in a row cause one listing.
 const SETTLE: Duration = Duration::from_millis(200);
 
+/// What a supervised server begins with.
+pub struct Start {
+    /// Its entry.
+    pub server: config::Server,
+    /// Why it is held, if it is.
+    pub held: Option<String>,
+    /// What all supervisors share.
+    pub context: Context,
+    /// Who watches over its process.
+    pub watcher: Option<Arc<Watcher>>,
+    /// Connect it at its first use only.
+    pub lazy: bool,
+    /// The one before, which ends first.
+    pub after: Option<Arc<Supervised>>,
+}
+
 /// A server and the task that keeps it connected.
 pub struct Supervised {
     server: config::Server,
+    held: Option<String>,
     state: watch::Receiver<State>,
     wake: Arc<Notify>,
     pid: Arc<AtomicU32>,
@@ -44,35 +61,72 @@ pub struct Supervised {
 }
 
 impl Supervised {
-    /// Starts the task, unless the entry may not run.
-    pub fn start(
-        server: config::Server,
-        context: Context,
-        watcher: Option<Arc<Watcher>>,
-        lazy: bool,
-    ) -> Arc<Self> {
+    /// Starts the task, unless the entry may not run. The one before is ended in any case.
+    pub fn start(start: Start) -> Arc<Self> {
+        let Start { server, held, context, watcher, lazy, after } = start;
         let log = Log::open(&context.log_dir, &server.name);
         let resting = if lazy { State::Resting } else { State::Connecting };
-        let first = held(&server).unwrap_or(resting);
+        let first = not_running(&server, held.as_ref()).unwrap_or(resting);
         let runs = matches!(first, State::Resting | State::Connecting);
         let (sender, state) = watch::channel(first);
         let (wake, pid, stop) =
             (Arc::new(Notify::new()), Arc::new(AtomicU32::new(0)), CancellationToken::new());
-        let task = runs.then(|| {
-            let supervisor = Supervisor {
-                server: server.clone(),
-                context,
-                watcher,
-                state: sender,
-                wake: wake.clone(),
-                pid: pid.clone(),
-                stop: stop.clone(),
-                log: log.clone(),
-                launches: AtomicU64::new(0),
-            };
-            tokio::spawn(supervisor.run(lazy))
+        let supervisor = Supervisor {
+            server: server.clone(),
+            context,
+            watcher,
+            state: sender,
+            wake: wake.clone(),
+            pid: pid.clone(),
+            stop: stop.clone(),
+            log: log.clone(),
+            launches: AtomicU64::new(0),
+        };
+        let task = tokio::spawn(async move {
+            if let Some(before) = after {
+                before.stop().await;
+            }
+            if runs {
+                supervisor.run(lazy).await;
+            } else {
+                // The state stays what it is for as long as somebody may ask.
+                supervisor.stop.cancelled().await;
+            }
         });
-        Arc::new(Self { server, state, wake, pid, stop, task: Mutex::new(task), log })
+        Arc::new(Self { server, held, state, wake, pid, stop, task: Mutex::new(Some(task)), log })
+    }
+
+    /// Whether this entry is run, or held, in the same way; limits of single calls may differ.
+    pub fn is_the_same(&self, server: &config::Server, held: Option<&String>) -> bool {
+        let ours = &self.server;
+        self.held.as_ref() == held
+            && ours.enabled == server.enabled
+            && ours.quarantined == server.quarantined
+            && ours.init_timeout == server.init_timeout
+            && ours.upstream_max_message_bytes == server.upstream_max_message_bytes
+            && ours.launch_fingerprint() == server.launch_fingerprint()
+    }
+
+    /// Why the entry may not run, if it may not.
+    pub fn why_not_running(&self) -> Option<String> {
+        not_running(&self.server, self.held.as_ref()).map(|state| state.detail())
+    }
+
+    /// The beginning of the same server after this one.
+    pub fn again(self: &Arc<Self>, context: &Context, watcher: Option<Arc<Watcher>>) -> Start {
+        Start {
+            server: self.server.clone(),
+            held: self.held.clone(),
+            context: context.clone(),
+            watcher,
+            lazy: false,
+            after: Some(self.clone()),
+        }
+    }
+
+    /// Where its log lies.
+    pub fn log_path(&self) -> &std::path::Path {
+        self.log.path()
     }
 
     /// The line of this server in `status`.
@@ -119,7 +173,7 @@ impl Supervised {
                     failures_seen = Some(failure.attempts);
                     self.wake.notify_one();
                 }
-                State::Disabled | State::Quarantined | State::Unsupported(_) | State::Stopped => {
+                State::Disabled | State::Quarantined(_) | State::Unsupported(_) | State::Stopped => {
                     return Err(self.unavailable(&format!("it is {}: {}", now.word(), now.detail())));
                 }
             }
@@ -159,12 +213,16 @@ impl Supervised {
 }
 
 /// The state of an entry that must not run, if it must not.
-fn held(server: &config::Server) -> Option<State> {
+fn not_running(server: &config::Server, held: Option<&String>) -> Option<State> {
     if !server.enabled {
         return Some(State::Disabled);
     }
     if server.quarantined == Some(true) {
-        return Some(State::Quarantined);
+        let why = "held: not started and not connected; take \"quarantined\": true out of its entry to start it";
+        return Some(State::Quarantined(why.into()));
+    }
+    if let Some(why) = held {
+        return Some(State::Quarantined(why.clone()));
     }
     match &server.transport {
         Transport::Unsupported { what, .. } => Some(State::Unsupported(what.clone())),
