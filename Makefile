@@ -1,7 +1,7 @@
 # Two commands to begin with: `make demo` (the main job) and `make test` (everything that needs Rust alone).
 CARGO ?= cargo
 
-.PHONY: demo test lint fmt test-real build
+.PHONY: demo test lint fmt test-real matrix build
 
 ## the main job: a large answer saved by a gateway with a built-in upstream
 demo:
@@ -27,3 +27,20 @@ build:
 test-real:
 	$(CARGO) build --bin mcpproxy
 	tests/real/run
+
+## each real client with each real server, and large calls saved whole: prints the tables
+matrix:
+	$(CARGO) build --bin mcpproxy
+	tests/real/matrix
+
+.PHONY: bench bench-peers build-bench
+## what the gateway costs, beside the bare upstream and the floor of a save: one table, under five minutes
+bench: build-bench
+	python3 benches/bench.py
+
+## the same small and large calls through the peers that are installed beneath $$PEERS (~/.cache/mcp-peers)
+bench-peers: build-bench
+	python3 benches/peers.py
+
+build-bench:
+	$(CARGO) build --release -p mcpproxy -p benchkit

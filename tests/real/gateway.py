@@ -13,6 +13,8 @@ from parts import BINARY
 from processes import Descendants
 from table import Failure, check
 
+#: The tools of the gateway itself.
+MENU = ["call_tool_destructive", "call_tool_read", "call_tool_write", "describe_tool", "retrieve_tools"]
 START_SECONDS = 60
 COMMAND_SECONDS = 90
 STOP_SECONDS = 20
@@ -20,15 +22,15 @@ _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Home:
-    """A configuration file and a data directory of their own; `servers` maps names to commands."""
+    """A configuration file and a data directory of their own; `servers` maps names to commands, `environments` to variables."""
 
-    def __init__(self, directory, servers, output_root):
+    def __init__(self, directory, servers, output_root, environments=None):
         self.directory = Path(directory)
         self.config = self.directory / "config" / "mcp_config.json"
         self.data = self.directory / "data"
         self.log = self.directory / "gateway.log"
         self.config.parent.mkdir(parents=True)
-        self.config.write_text(json.dumps(_configuration(servers, output_root), indent=1), encoding="utf-8")
+        self.config.write_text(json.dumps(_configuration(servers, output_root, environments or {}), indent=1), encoding="utf-8")
 
     def command(self, *words):
         """A command line of the program that uses this home."""
@@ -114,14 +116,17 @@ class Gateway:
         return self.home.log.read_text(encoding="utf-8", errors="replace")[-3000:]
 
 
-def _configuration(servers, output_root):
+def _configuration(servers, output_root, environments):
+    entries = {name: {"command": command[0], "args": command[1:]} for name, command in servers.items()}
+    for name, variables in environments.items():
+        entries[name]["env"] = variables
     return {
         "listen": "127.0.0.1:0",
         # Whole answers also inline, whatever limit the program has by itself.
         "tool_response_limit": 0,
         "tool_output_roots": [str(output_root)],
         "init_timeout": "60s",
-        "mcpServers": {name: {"command": command[0], "args": command[1:]} for name, command in servers.items()},
+        "mcpServers": entries,
     }
 
 

@@ -3,11 +3,10 @@
 import json
 
 import client
+from gateway import MENU
 from saving import one_result, show
 from stage import SECRET, SECRET_NAME
 from table import case, check, equal
-
-MENU = ["call_tool_destructive", "call_tool_read", "call_tool_write", "describe_tool", "retrieve_tools"]
 
 
 def read(stage, tool, arguments, **more):

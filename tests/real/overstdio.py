@@ -1,9 +1,11 @@
 """The gateway as a stdio server of the Python client."""
 
 import client
-from inline import MENU, found, tool_names
+from envelope import compare_file
+from gateway import MENU
+from inline import found, tool_names
 from processes import Descendants
-from saving import compare_content, compare_file, envelope_of, one_result, save_arguments, show, tree
+from saving import compare_content, envelope_of, one_result, save_arguments, show, tree
 from table import case, check, equal
 
 END_SECONDS = 15

@@ -2,20 +2,13 @@
 
 import base64
 import gzip
-import hashlib
 import json
 from dataclasses import dataclass
 
 import client
+from envelope import compare_counts, compare_file
 from table import case, check, equal
 from wirelog import member
-
-ENVELOPE_KEYS = [
-    "saved_to", "bytes", "sha256", "format", "mime_type", "content_blocks", "non_text_blocks", "preview", "truncated_preview",
-    "reason", "limit", "cache_key",
-]  # fmt: skip
-OPTIONAL_KEYS = {"mime_type", "reason", "limit", "cache_key"}
-PREVIEW_CHARACTERS = 1000
 
 
 @dataclass
@@ -101,26 +94,9 @@ def one_result(log):
     return results[0]
 
 
-def compare_file(envelope, target, save_format):
-    """The envelope says the truth about the file, and nothing else lies beside it."""
-    wanted = [key for key in ENVELOPE_KEYS if key in envelope or key not in OPTIONAL_KEYS]
-    equal(list(envelope), wanted, "members of the envelope")
-    equal(envelope["saved_to"], str(target), "saved_to")
-    equal(envelope["format"], save_format, "format")
-    data = target.read_bytes()
-    equal(envelope["bytes"], len(data), "bytes")
-    equal(envelope["sha256"], hashlib.sha256(data).hexdigest(), "sha256")
-    equal(oct(target.stat().st_mode & 0o7777), oct(0o600), "mode of the file")
-    equal([entry.name for entry in target.parent.iterdir()], [target.name], "what lies in the directory")
-
-
 def compare_content(stage, ask, data, raw, save_format, envelope):
     """The file holds what the server wrote."""
-    result = json.loads(raw)
-    kinds = [block["type"] for block in result["content"]]
-    equal(envelope["content_blocks"], len(kinds), "content_blocks")
-    equal(envelope["non_text_blocks"], len(kinds) - kinds.count("text"), "non_text_blocks")
-    compare_preview(envelope, result, save_format)
+    compare_counts(envelope, raw, save_format)
     if save_format == "json":
         equal(data, raw, "the file against the result as the server wrote it")
     elif save_format == "text":
@@ -130,17 +106,6 @@ def compare_content(stage, ask, data, raw, save_format, envelope):
     else:
         equal(data, stage.fixture.binary.read_bytes(), "the file against the original")
         equal(envelope["mime_type"], "application/octet-stream", "mime_type")
-
-
-def compare_preview(envelope, result, save_format):
-    """The preview is the beginning of the text, and says whether the text goes on."""
-    texts = [block["text"] for block in result["content"] if block["type"] == "text"]
-    if save_format == "binary":
-        equal(envelope["preview"], "", "preview")
-    elif texts:
-        text = "\n".join(texts)
-        equal(envelope["preview"], text[:PREVIEW_CHARACTERS], "preview")
-        equal(envelope["truncated_preview"], len(text) > PREVIEW_CHARACTERS, "truncated_preview")
 
 
 def register():

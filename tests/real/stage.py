@@ -6,8 +6,10 @@ from pathlib import Path
 
 import client
 import parts
+from direct import Direct
 from fixture import Fixture
 from gateway import Gateway, Home
+from pages import Pages
 from wirelog import WireLog
 
 #: A secret of the gateway that no server may see; put together here so that it stands in no file.
@@ -17,6 +19,9 @@ SECRET = "-".join(["s3cret", "of", "the", "gateway"])
 
 class Stage:
     """Everything beneath one directory. What is costly is made when a case first asks for it."""
+
+    #: Variables that the configuration gives to servers, by their names.
+    environments = {}
 
     def __init__(self, directory):
         self.directory = Path(directory)
@@ -73,7 +78,7 @@ class Stage:
 
     def home(self, name, servers):
         """A home for another gateway; all of them save below the same root."""
-        return Home(self.directory / name, servers, self.output)
+        return Home(self.directory / name, servers, self.output, self.environments)
 
     def target(self, suffix):
         """A path below the root that does not exist, in a directory of its own that does not either."""
@@ -87,3 +92,39 @@ class Stage:
 
     def _log_path(self, server):
         return self.directory / f"wire-{server}.log"
+
+
+class MatrixStage(Stage):
+    """The stage of the matrix: one gateway with all servers, and pages for the one that fetches."""
+
+    @cached_property
+    def servers(self):
+        fixture = self.fixture
+        return {
+            "everything": parts.everything(),
+            "filesystem": parts.filesystem(fixture.home, parts.INSTALLED),
+            "memory": parts.memory(),
+            "thinking": parts.sequential_thinking(),
+            "git": parts.git(fixture.repository),
+            "time": parts.time(),
+            "fetch": parts.fetch(),
+            "sqlite": parts.sqlite(fixture.database),
+        }
+
+    @cached_property
+    def environments(self):
+        return {"memory": {"MEMORY_FILE_PATH": str(self.fixture.graph)}}
+
+    @cached_property
+    def pages(self):
+        """The files of the fixture over HTTP."""
+        return Pages(self.fixture.home)
+
+    def direct(self, server):
+        """The server itself, for raw results without a gateway."""
+        return Direct(self.servers[server], self.environments.get(server, {}))
+
+    def close(self):
+        super().close()
+        if pages := self.__dict__.get("pages"):
+            pages.close()

@@ -43,21 +43,21 @@ def run(stage, words):
     failures = []
     for name, function in chosen:
         started = time.monotonic()
-        trouble = _trouble(function, stage)
+        said = trouble(lambda: function(stage))  # noqa: B023
         seconds = time.monotonic() - started
-        print(f"{'FAILED' if trouble else 'ok':6}  {name:{width}}  {seconds:7.2f} s", flush=True)
-        if trouble:
-            failures.append((name, trouble))
-    for name, trouble in failures:
-        print(f"\n--- {name}\n{trouble.rstrip()}")
+        print(f"{'FAILED' if said else 'ok':6}  {name:{width}}  {seconds:7.2f} s", flush=True)
+        if said:
+            failures.append((name, said))
+    for name, said in failures:
+        print(f"\n--- {name}\n{said.rstrip()}")
     return len(chosen) - len(failures), len(failures)
 
 
-def _trouble(function, stage):
-    """Why the case failed, or None."""
+def trouble(function):
+    """Why the function failed, or None."""
     try:
         with _at_most(CASE_SECONDS):
-            function(stage)
+            function()
     except Failure as failure:
         return str(failure)
     except BaseException as error:

@@ -143,9 +143,9 @@ fn write(
 ) -> Result<Written, Refusal> {
     let mut rendition = answer.rendition(format).map_err(|e| no_rendition(&e))?;
     let mime_type = rendition.mime_type().map(str::to_owned);
-    let mut writer = now.roots.begin(target).map_err(|e| failed(&e, format))?;
+    let mut writer = now.roots.begin(target).map_err(|e| failed(now, &e, format))?;
     if format == Format::Json {
-        writer.expect_bytes(answer.len()).map_err(|e| failed(&e, format))?;
+        writer.expect_bytes(answer.len()).map_err(|e| failed(now, &e, format))?;
     }
     let mut piece = vec![0; PIECE];
     loop {
@@ -154,16 +154,16 @@ fn write(
         }
         match rendition.read(&mut piece) {
             Ok(0) => break,
-            Ok(n) => writer.put(&piece[..n]).map_err(|e| failed(&e, format))?,
+            Ok(n) => writer.put(&piece[..n]).map_err(|e| failed(now, &e, format))?,
             Err(error) => return Err(unreadable(&error)),
         }
     }
     // Syncing takes long; the file has its name only after the last question.
-    writer.sync().map_err(|e| failed(&e, format))?;
+    writer.sync().map_err(|e| failed(now, &e, format))?;
     if cancel.is_cancelled() {
         return Err(Refusal::cancelled(true));
     }
-    let saved = writer.commit().map_err(|e| failed(&e, format))?;
+    let saved = writer.commit().map_err(|e| failed(now, &e, format))?;
     Ok(Written { saved, mime_type })
 }
 
@@ -209,8 +209,8 @@ pub fn saved_file(saved: &Saved, format: Format) -> SavedFile {
     }
 }
 
-fn failed(error: &SaveError, format: Format) -> Refusal {
-    let mut refusal = Refusal::save_failed(plan::reason(error), error.to_string());
+fn failed(now: &Snapshot, error: &SaveError, format: Format) -> Refusal {
+    let mut refusal = Refusal::save_failed(plan::reason(error), now.outside_text(&error.to_string()));
     // A file that could not be made durable stays, and the record knows of it.
     refusal.saved = error.saved().map(|saved| Box::new(saved_file(saved, format)));
     refusal

@@ -44,8 +44,9 @@ pub fn explain(failure: CallFailure, permit: &Permit, listed: &Listed) -> Refusa
             Refusal::json(reason, text, more).with_ran(ran)
         }
         CallFailure::Call(CallError::SpoolFull) => {
-            let text = format!("{text} The tool did run; what it answered is lost.");
-            Refusal::json(reason, text, names(permit)).with_ran(ran)
+            let text = "the answer does not fit: all answers in flight together may take spool_max_bytes, which the operator can \
+                        raise. The tool did run; what it answered is lost.";
+            Refusal::json(reason, text.to_owned(), names(permit)).with_ran(ran)
         }
         _ => Refusal::json(reason, text, names(permit)).with_ran(ran),
     }

@@ -19,6 +19,9 @@ const JUST_STARTED_MS: i64 = 10_000;
 /// How long a search waits for servers that are still being connected.
 const STARTING: Duration = Duration::from_secs(5);
 
+/// A search over up to so many tools is done where it is.
+const INLINE_TOOLS: usize = 1000;
+
 /// Longest query that is looked at, in bytes; what comes after it cannot make a search better.
 const MAX_QUERY: usize = 4096;
 
@@ -79,7 +82,14 @@ impl Gateway {
                 if store::now_ms() - self.started_ms < JUST_STARTED_MS {
                     self.upstreams.settled(STARTING).await;
                 }
-                self.retrieve(&now, &arguments)
+                // A search over very many tools takes the processor for a while.
+                let (gateway, now, arguments) = (Arc::clone(self), now.clone(), arguments.clone());
+                let search = move || gateway.retrieve(&now, &arguments);
+                let many = self.tool_count() > INLINE_TOOLS;
+                let found = if many { self.work.compute(search).await } else { Some(search()) };
+                found.unwrap_or_else(|| {
+                    Err(Refusal::invalid("The search failed: internal error; please report it"))
+                })
             }
             Tool::Describe => self.describe(&now, &arguments),
         };

@@ -37,7 +37,10 @@ fn judge(server: &Server, seen: ServerSeen) -> Option<(String, String)> {
     } else {
         return None;
     };
-    Some((server.name.clone(), format!("held: {what}; look at its entry and add \"quarantined\": false to start it")))
+    Some((
+        server.name.clone(),
+        format!("held: {what}; look at its entry and add \"quarantined\": false to start it"),
+    ))
 }
 
 fn unknown(server: &Server) -> (String, String) {

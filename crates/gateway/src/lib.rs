@@ -48,8 +48,8 @@ pub use upstream::Status as UpstreamStatus;
 /// The record, for readers.
 pub mod records {
     pub use store::{
-        Event, EventType, Filter, MAX_LIMIT, OpenReport as StoreReport, ReadError, Reader, Reason, SavedFilter,
-        Source, Status, StoreHealth,
+        Event, EventType, Filter, MAX_LIMIT, OpenReport as StoreReport, ReadError, Reader, Reason,
+        SavedFilter, Source, Status, StoreHealth,
     };
 }
 /// MCP on the wire, toward agents.
@@ -137,7 +137,8 @@ impl Gateway {
     pub fn open(setup: Setup) -> Result<(Arc<Self>, OpenReport), OpenProblem> {
         let Setup { config, config_file, version, watcher, lazy } = setup;
         let reservations = Reservations::default();
-        let roots = Roots::open(live::settings(&config, &config_file, &reservations)).map_err(OpenProblem::Roots)?;
+        let roots =
+            Roots::open(live::settings(&config, &config_file, &reservations)).map_err(OpenProblem::Roots)?;
         let spool_dir = config.data_dir.join("spool");
         let spools = Spools::open(&spool_dir, config.spool_max_bytes)
             .map_err(|error| OpenProblem::Spool(spool_dir, error))?;
@@ -155,7 +156,8 @@ impl Gateway {
             watcher: Some(watcher),
             on_listing: listing_into(catalog.clone()),
         };
-        let upstreams = Upstreams::start(&config.servers, &held, &context, lazy).map_err(OpenProblem::Watcher)?;
+        let upstreams =
+            Upstreams::start(&config.servers, &held, &context, lazy).map_err(OpenProblem::Watcher)?;
         note(&store, EventType::SystemStart);
         let gateway = Self {
             live: Live::new(Snapshot::new(config, roots, held)),
@@ -283,11 +285,13 @@ fn listing_into(catalog: Arc<RwLock<Arc<Catalog>>>) -> upstream::OnListing {
         for problem in problems {
             tracing::warn!(server, "a listed tool was left out or changed: {problem}");
         }
+        let count = listed.len();
         // One listing at a time; the index is made beside the lock that every call takes.
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         let current = catalog.read().unwrap_or_else(PoisonError::into_inner).clone();
         let next = Arc::new(current.with_server(server, listed));
         *catalog.write().unwrap_or_else(PoisonError::into_inner) = next;
+        count
     })
 }
 

@@ -47,6 +47,12 @@ impl Snapshot {
         self.mapped(path, |pair| (&pair.0, &pair.1))
     }
 
+    /// A text of ours that names paths as we see them, with the paths as the agent sees them.
+    pub fn outside_text(&self, text: &str) -> String {
+        let pairs = self.config.output.path_map.iter().filter_map(|(a, b)| Some((a.to_str()?, b.to_str()?)));
+        pairs.fold(text.to_owned(), |text, (inside, outside)| text.replace(inside, outside))
+    }
+
     fn mapped(&self, path: &str, way: impl Fn(&(PathBuf, PathBuf)) -> (&PathBuf, &PathBuf)) -> String {
         // The longest prefix wins, so that a directory inside a mapped one can be mapped elsewhere.
         let best = self

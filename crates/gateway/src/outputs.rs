@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use config::Config;
-use outputfile::{Expected, Identity, ReadError, Reservations, Roots};
+pub use outputfile::ReadError;
+use outputfile::{Expected, Identity, Reservations, Roots};
 use serde::Serialize;
 use store::{AskError, SavedEntry, SavedFilter, Store};
 use upstream::Held;

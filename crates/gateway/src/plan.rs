@@ -46,7 +46,7 @@ impl Gateway {
         if now.roots.is_empty() {
             return Err(Refusal::save(Reason::SaveDisabled, disabled()));
         }
-        let (now, store) = (now.clone(), self.store.clone());
+        let (agents, now, store) = (now.clone(), now.clone(), self.store.clone());
         let preflight = move || {
             let path = now.inside(&save.path);
             let target = now.roots.preflight(
@@ -62,7 +62,7 @@ impl Gateway {
         };
         match looked {
             Some(Ok(plan)) => Ok(plan),
-            Some(Err(error)) => Err(Refusal::save(reason(&error), error.to_string())),
+            Some(Err(error)) => Err(Refusal::save(reason(&error), agents.outside_text(&error.to_string()))),
             None => Err(Refusal::save(Reason::Internal, "internal error; please report it")),
         }
     }

@@ -33,7 +33,8 @@ impl Gateway {
         let roots = roots.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         let held = hold::held(&self.store, &config, store::now_ms());
         let changed = self.upstreams.reconfigure(&config.servers, &held);
-        let changed = changed.map_err(|e| vec![format!("the watcher of upstream processes could not be started: {e}")])?;
+        let changed = changed
+            .map_err(|e| vec![format!("the watcher of upstream processes could not be started: {e}")])?;
         let (limits, body_bytes) = retention(&config);
         self.store.set_limits(limits, body_bytes);
         let menu_changed = menu(&before.config) != menu(&config);

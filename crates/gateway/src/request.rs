@@ -308,7 +308,13 @@ fn save(
         refuse(format!("parameter {name} must be {must}, and this is {}", kind_of(got.get())))
     };
     let path = path
-        .map(|v| text(v).map(Cow::into_owned).ok_or_else(|| typed("save_to_file", "a string", v)))
+        .map(|v| match text(v) {
+            Some(text) => Ok(text.into_owned()),
+            None if v.get().starts_with('"') => Err(refuse(
+                "parameter save_to_file is not valid Unicode (it holds an unpaired surrogate)".into(),
+            )),
+            None => Err(typed("save_to_file", "a string", v)),
+        })
         .transpose()?;
     let format = match format {
         None => None,

@@ -100,7 +100,13 @@ fn close_leftovers(db: &mut Connection, leftovers: &[Leftover]) -> rusqlite::Res
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut closed = 0;
     for leftover in leftovers {
-        closed += usize::from(row::insert(&change, &leftover.event)?);
+        for row in &leftover.rows {
+            let inserted = row::insert(&change, row)?;
+            closed += usize::from(inserted && leftover.abandoned);
+            if let (true, Some(file)) = (inserted, &row.saved) {
+                saved::note(&change, row, file)?;
+            }
+        }
     }
     change.commit()?;
     Ok(closed)

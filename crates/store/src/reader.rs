@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, params_from_iter};
 use crate::database::FILE;
 use crate::event::Event;
 use crate::filter::{Filter, Place};
-use crate::saved::SavedEntry;
+use crate::saved::{SavedEntry, SavedFilter};
 use crate::servers::ServerEntry;
 use crate::{row, saved, schema, servers};
 
@@ -135,12 +135,28 @@ impl Reader {
         Ok(self.db.prepare_cached(&by_request)?.query_row([id], row::read).optional()?)
     }
 
-    /// Saved files that are known, newest first, those of one root or all.
+    /// Saved files that fit, newest first.
     ///
     /// # Errors
     /// SQLite refuses.
-    pub fn saved_files(&self, root: Option<&str>, limit: usize) -> Result<Vec<SavedEntry>, ReadError> {
-        Ok(saved::list(&self.db, root, limit)?)
+    pub fn saved_files(&self, filter: &SavedFilter) -> Result<Vec<SavedEntry>, ReadError> {
+        Ok(saved::list(&self.db, filter)?)
+    }
+
+    /// How many saved files fit; limit and offset do not matter.
+    ///
+    /// # Errors
+    /// SQLite refuses.
+    pub fn count_saved_files(&self, filter: &SavedFilter) -> Result<u64, ReadError> {
+        Ok(saved::count(&self.db, filter)?)
+    }
+
+    /// The saved file with this id: that of the row of its call, else the request id of its call, else its path.
+    ///
+    /// # Errors
+    /// SQLite refuses.
+    pub fn saved_file(&self, id: &str) -> Result<Option<SavedEntry>, ReadError> {
+        Ok(saved::get(&self.db, id)?)
     }
 
     /// Every server that was ever seen, by name.

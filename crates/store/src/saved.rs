@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 
 use crate::event::{Event, SavedFile};
+use crate::filter::MAX_LIMIT;
 use crate::row::{count_in, count_out};
 
 /// One saved file and the call that made it.
@@ -19,10 +20,36 @@ pub struct SavedEntry {
     pub request_id: Option<String>,
     /// When the call began, milliseconds since 1970.
     pub saved_ms: i64,
+    /// Server of the call, while its row is kept.
+    pub server: Option<String>,
+    /// Tool of the call, while its row is kept.
+    pub tool: Option<String>,
+}
+
+/// Which saved files to list. `None` means "any".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedFilter {
+    /// Beneath this root, as it was configured at the save.
+    pub root: Option<String>,
+    /// Saved before this time, milliseconds since 1970.
+    pub until_ms: Option<i64>,
+    /// At most so many; 1 to [`MAX_LIMIT`].
+    pub limit: usize,
+    /// Skip so many of the newest.
+    pub offset: usize,
+}
+
+impl Default for SavedFilter {
+    fn default() -> Self {
+        SavedFilter { root: None, until_ms: None, limit: 50, offset: 0 }
+    }
 }
 
 const COLUMNS: &str =
     "root, path, bytes, sha256, format, dev, ino, size, ctime_ns, event_id, request_id, saved_ms";
+const FROM: &str = "SELECT saved_files.*, events.server AS server, events.tool AS tool
+    FROM saved_files LEFT JOIN events ON events.id = saved_files.event_id";
+const FITS: &str = "(?1 IS NULL OR saved_files.root = ?1) AND (?2 IS NULL OR saved_ms < ?2)";
 
 /// Notes the file of this row. Answers the size of an older file that stood at the same path.
 pub(crate) fn note(db: &Connection, event: &Event, file: &SavedFile) -> rusqlite::Result<Option<u64>> {
@@ -83,14 +110,35 @@ pub(crate) fn is_gone(path: &str) -> bool {
     looked.is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory))
 }
 
-/// Newest first, those of one root or all.
-pub(crate) fn list(db: &Connection, root: Option<&str>, limit: usize) -> rusqlite::Result<Vec<SavedEntry>> {
+/// Strikes the file of this event from the table, if it still stands there. Answers its bytes.
+pub(crate) fn forget(db: &Connection, event_id: &str) -> rusqlite::Result<Option<(String, u64)>> {
+    let sql = "DELETE FROM saved_files WHERE event_id = ?1 RETURNING root, size";
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1).map(count_out)?));
+    db.prepare_cached(sql)?.query_row([event_id], read).optional()
+}
+
+/// Those that fit, newest first.
+pub(crate) fn list(db: &Connection, filter: &SavedFilter) -> rusqlite::Result<Vec<SavedEntry>> {
+    let sql = format!("{FROM} WHERE {FITS} ORDER BY saved_ms DESC, path LIMIT ?3 OFFSET ?4");
+    let limit = i64::try_from(filter.limit.clamp(1, MAX_LIMIT)).unwrap_or(1);
+    let offset = i64::try_from(filter.offset).unwrap_or(i64::MAX);
+    let mut statement = db.prepare_cached(&sql)?;
+    statement.query_map(params![filter.root, filter.until_ms, limit, offset], read)?.collect()
+}
+
+/// How many fit; limit and offset do not matter.
+pub(crate) fn count(db: &Connection, filter: &SavedFilter) -> rusqlite::Result<u64> {
+    let sql = format!("SELECT count(*) FROM saved_files WHERE {FITS}");
+    db.prepare_cached(&sql)?.query_row(params![filter.root, filter.until_ms], |row| row.get(0)).map(count_out)
+}
+
+/// The one with this row id, request id or path; the newest where a path was saved beneath several roots.
+pub(crate) fn get(db: &Connection, id: &str) -> rusqlite::Result<Option<SavedEntry>> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM saved_files WHERE ?1 IS NULL OR root = ?1 ORDER BY saved_ms DESC, path LIMIT ?2"
+        "{FROM} WHERE event_id = ?1 OR saved_files.request_id = ?1 OR path = ?1
+         ORDER BY event_id = ?1 DESC, path = ?1 DESC, saved_ms DESC LIMIT 1"
     );
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut statement = db.prepare(&sql)?;
-    statement.query_map(params![root, limit], read)?.collect()
+    db.prepare_cached(&sql)?.query_row([id], read).optional()
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<SavedEntry> {
@@ -109,5 +157,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<SavedEntry> {
         event_id: row.get("event_id")?,
         request_id: row.get("request_id")?,
         saved_ms: row.get("saved_ms")?,
+        server: row.get("server")?,
+        tool: row.get("tool")?,
     })
 }

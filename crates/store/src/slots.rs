@@ -8,15 +8,18 @@ use std::sync::Mutex;
 use crate::call::Opening;
 use crate::event::{Event, EventType, Source, Status, UpstreamRan, prefix};
 use crate::health::lock;
+use crate::outcome;
 use crate::reason::Reason;
 use crate::sys;
 
-/// Bytes of one slot. It divides a page, so that one write never spans two.
-pub(crate) const SLOT: usize = 1024;
+/// Bytes of one slot: its head, written when the call begins, and room for its end. It divides a page, so that one write
+/// never spans two.
+pub(crate) const SLOT: usize = 2048;
+const HEAD: usize = 1024;
 
 const FREE: u8 = 0;
 const USED: u8 = 0xa5;
-const LAYOUT: u16 = 1;
+const LAYOUT: u16 = 2;
 
 // Where things lie in a slot. State and mark are single bytes outside of the checksum: they change while a call runs.
 const STATE: usize = 0;
@@ -24,6 +27,11 @@ const MARK: usize = 1;
 const VERSION: usize = 2;
 const CHECKSUM: usize = 4;
 const BODY: usize = 12;
+// The end: its length, a checksum over the row's id and it, and itself. What an earlier call left there does not fit the id.
+const END_SUM: usize = HEAD + 2;
+const END: usize = HEAD + 10;
+/// Room for the end of a call.
+pub(crate) const END_ROOM: usize = SLOT - END;
 
 /// Room of each text, in bytes, in the order in which they stand.
 const ROOMS: [usize; 11] = [256, 256, 24, 10, 64, 72, 48, 24, 96, 96, 12];
@@ -33,7 +41,7 @@ const _: () = {
         needed += 2 + ROOMS[text];
         text += 1;
     }
-    assert!(needed <= SLOT);
+    assert!(needed <= HEAD);
 };
 
 /// How far a call had come beyond its beginning, which is 0. The numbers stand in the file.
@@ -51,7 +59,10 @@ pub(crate) struct Slot(u32);
 /// A slot that the last run left in use.
 pub(crate) struct Leftover {
     pub(crate) slot: Slot,
-    pub(crate) event: Event,
+    /// Its closing row, and what belongs to it.
+    pub(crate) rows: Vec<Event>,
+    /// It had not come to its end.
+    pub(crate) abandoned: bool,
     pub(crate) damaged: bool,
 }
 
@@ -83,7 +94,7 @@ impl Slots {
     /// Takes a slot for this call; `None` when all are taken.
     pub(crate) fn take(&self, row: u128, opening: &Opening<'_>) -> io::Result<Option<Slot>> {
         let Some(number) = lock(&self.free).pop() else { return Ok(None) };
-        let written = sys::write_at(&self.file, &encode(row, opening), place(number));
+        let written = sys::write_at(&self.file, &encode(row, opening)[..HEAD], place(number));
         if let Err(error) = written {
             lock(&self.free).push(number);
             return Err(error);
@@ -94,6 +105,16 @@ impl Slots {
     /// Notes how far the call has come.
     pub(crate) fn mark(&self, slot: &Slot, mark: Mark) -> io::Result<()> {
         sys::write_at(&self.file, &[mark as u8], place(slot.0) + MARK as u64)
+    }
+
+    /// Notes how the call ended, so that its record is true although we are killed before the row is committed.
+    pub(crate) fn note_end(&self, slot: &Slot, row: u128, end: &[u8]) -> io::Result<()> {
+        let Ok(length) = u16::try_from(end.len()) else { return Ok(()) };
+        let mut bytes = Vec::with_capacity(END - HEAD + end.len());
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(&end_checksum(row, end).to_le_bytes());
+        bytes.extend_from_slice(end);
+        sys::write_at(&self.file, &bytes, place(slot.0) + HEAD as u64)
     }
 
     /// The row that closes the call of this slot if nobody else does.
@@ -132,9 +153,24 @@ fn read_leftover(file: &File, number: u32) -> io::Result<Option<Leftover>> {
     }
     let slot = Slot(number);
     Ok(Some(match decode(&bytes) {
-        Some(event) => Leftover { slot, event, damaged: false },
-        None => Leftover { slot, event: damaged(&bytes), damaged: true },
+        Some(event) => match ended(&bytes).and_then(|end| outcome::rows(&event, end)) {
+            Some(rows) => Leftover { slot, rows, abandoned: false, damaged: false },
+            None => Leftover { slot, rows: vec![event], abandoned: true, damaged: false },
+        },
+        None => Leftover { slot, rows: vec![damaged(&bytes)], abandoned: true, damaged: true },
     }))
+}
+
+/// The end of the call of a slot whose head is sound, if it came to one.
+fn ended(bytes: &[u8; SLOT]) -> Option<&[u8]> {
+    let length = usize::from(u16::from_le_bytes([bytes[HEAD], bytes[HEAD + 1]]));
+    let end = bytes.get(END..END.checked_add(length)?)?;
+    let row = u128::from_le_bytes(*bytes[BODY..].first_chunk::<16>()?);
+    (bytes[END_SUM..END] == end_checksum(row, end).to_le_bytes()).then_some(end)
+}
+
+fn end_checksum(row: u128, end: &[u8]) -> u64 {
+    checksum(&[&row.to_le_bytes(), end].concat())
 }
 
 fn encode(row: u128, opening: &Opening<'_>) -> [u8; SLOT] {
@@ -167,7 +203,7 @@ fn encode(row: u128, opening: &Opening<'_>) -> [u8; SLOT] {
         put(&u16::try_from(kept.len()).unwrap_or(0).to_le_bytes());
         put(kept.as_bytes());
     }
-    let sum = checksum(&bytes[BODY..]);
+    let sum = checksum(&bytes[BODY..HEAD]);
     bytes[CHECKSUM..BODY].copy_from_slice(&sum.to_le_bytes());
     bytes
 }
@@ -175,7 +211,7 @@ fn encode(row: u128, opening: &Opening<'_>) -> [u8; SLOT] {
 fn decode(bytes: &[u8; SLOT]) -> Option<Event> {
     let whole = bytes[STATE] == USED
         && bytes[VERSION..CHECKSUM] == LAYOUT.to_le_bytes()
-        && bytes[CHECKSUM..BODY] == checksum(&bytes[BODY..]).to_le_bytes();
+        && bytes[CHECKSUM..BODY] == checksum(&bytes[BODY..HEAD]).to_le_bytes();
     if !whole {
         return None;
     }
@@ -286,7 +322,8 @@ mod tests {
         assert_eq!(slots.abandoned(&begun).unwrap().upstream_ran, Some(UpstreamRan::No));
         drop(slots);
 
-        let mut found: Vec<_> = reopened(&path).into_iter().map(|left| (left.event, left.damaged)).collect();
+        let mut found: Vec<_> =
+            reopened(&path).into_iter().map(|mut left| (left.rows.remove(0), left.damaged)).collect();
         found.sort_by(|a, b| a.0.id.cmp(&b.0.id));
         let ran: Vec<_> = found.iter().map(|(event, _)| event.upstream_ran.unwrap()).collect();
         assert_eq!(ran, [UpstreamRan::No, UpstreamRan::Unknown, UpstreamRan::Yes]);
@@ -340,7 +377,7 @@ mod tests {
         std::fs::write(&path, half).unwrap();
         let left = reopened(&path);
         assert_eq!(left.len(), 1);
-        assert!(left[0].damaged && left[0].event.upstream_ran == Some(UpstreamRan::Unknown));
+        assert!(left[0].damaged && left[0].rows[0].upstream_ran == Some(UpstreamRan::Unknown));
     }
 
     #[test]

@@ -13,11 +13,12 @@ use crate::database::{self, OpenError};
 use crate::event::Event;
 use crate::health::{StoreHealth, lock};
 use crate::opening::{OpenReport, Options, Prepared, prepare, say};
+use crate::outcome;
 use crate::queue::{Bounds, Shared};
 use crate::reader::{ReadError, Reader};
 use crate::retention::{Retention, Swept};
 use crate::servers::ServerSeen;
-use crate::slots::{Mark, Slots};
+use crate::slots::{END_ROOM, Mark, Slots};
 use crate::writer::Writer;
 use crate::{retention, saved, servers, sys};
 
@@ -173,7 +174,7 @@ impl Store {
     }
 
     /// Closes a call. `rows` holds its closing row (the first of the kind that was opened: it gets the call's row id) and
-    /// what belongs to it; rows without a request id get the call's. Never blocks and does no input or output.
+    /// what belongs to it; rows without a request id get the call's. Never blocks; does one small write.
     ///
     /// # Errors
     /// The writer is behind: call and rows come back, to be offered again or given to [`Store::finish_blocking`].
@@ -203,6 +204,17 @@ impl Store {
         }
         let body_bytes = self.shared.body_limit();
         rows.iter_mut().for_each(|row| row.fit(body_bytes));
+        self.note_end(call, rows);
+    }
+
+    /// Writes the end of the call into its slot, where it stands until the row is committed.
+    fn note_end(&self, call: &InFlight, rows: &[Event]) {
+        let Some(slot) = &call.slot else { return };
+        let Ok(row) = ulid::Ulid::from_string(&call.row_id) else { return };
+        let Some(end) = outcome::encode(call.kind, rows, END_ROOM) else { return };
+        if let Err(error) = self.shared.slots.note_end(slot, row.0, &end) {
+            tracing::debug!(%error, "the end of a call could not be noted in its slot");
+        }
     }
 
     /// Records what belongs to no call. Never blocks.
@@ -282,6 +294,18 @@ impl Store {
             let bytes = self.ask(move |db| saved::strike(db, &of, &gone))?;
             self.shared.subtract_saved(&root, bytes);
         }
+    }
+
+    /// Strikes one file, by the id of the row of its call, from the table of saved files. `false`: it does not stand
+    /// there, or a later save has taken its place.
+    ///
+    /// # Errors
+    /// The database cannot be written.
+    pub fn forget_saved(&self, event_id: &str) -> Result<bool, AskError> {
+        let id = event_id.to_owned();
+        let Some((root, bytes)) = self.ask(move |db| saved::forget(db, &id))? else { return Ok(false) };
+        self.shared.subtract_saved(&root, bytes);
+        Ok(true)
     }
 
     /// Notes servers of the configuration with their launch fingerprints (any text; only its SHA-256 is kept), all at once.

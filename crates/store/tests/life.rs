@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use store::{
-    Busy, Event, EventType, Filter, OpenError, Opening, Options, Reason, SavedFile, Status, Store, StoreFull,
-    UpstreamRan, now_ms,
+    Busy, Event, EventType, Filter, OpenError, Opening, Options, Reason, SavedFile, SavedFilter, Status,
+    Store, StoreFull, UpstreamRan, now_ms,
 };
 
 fn open(home: &Path) -> Store {
@@ -335,15 +335,64 @@ fn saved_files_are_counted_at_once_replaced_struck_when_gone_and_not_pruned() {
     store.sweep().unwrap();
     let reader = store.reader().unwrap();
     assert_eq!(reader.count(&Filter::default()).unwrap(), 1);
-    assert_eq!(reader.saved_files(root.path().to_str(), 10).unwrap().len(), 2);
+    assert_eq!(reader.saved_files(&SavedFilter::default()).unwrap().len(), 2);
     assert_eq!(store.strike_missing(root.path()).unwrap(), 80);
     std::fs::remove_file(root.path().join("b")).unwrap();
     assert_eq!(store.strike_missing(root.path()).unwrap(), 30);
     drop(store);
     let store = open(home.path());
     assert_eq!(store.saved_bytes(root.path()).unwrap(), 30);
-    let known = store.reader().unwrap().saved_files(None, 10).unwrap();
+    let known = store.reader().unwrap().saved_files(&SavedFilter::default()).unwrap();
     assert_eq!((known.len(), known[0].request_id.as_deref()), (1, Some("a")));
+}
+
+#[test]
+fn saved_files_are_listed_in_pages_found_by_any_name_and_forgotten_one_by_one() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    let roots = [home.path().join("one"), home.path().join("two")];
+    for n in 0..30i64 {
+        let call = store.begin(&opening(&format!("request-{n}"))).unwrap();
+        let row = Event {
+            time_ms: n,
+            tool: Some(format!("t{n}")),
+            ..saved(&roots[usize::from(n % 3 == 0)], &format!("f{n}"), 7)
+        };
+        store.finish_blocking(call, vec![row]);
+    }
+    assert!(store.flush());
+    let reader = store.reader().unwrap();
+    let page = |limit, offset| {
+        let files = reader.saved_files(&SavedFilter { limit, offset, ..SavedFilter::default() }).unwrap();
+        files.into_iter().map(|entry| entry.saved_ms).collect::<Vec<_>>()
+    };
+    assert_eq!(page(3, 0), [29, 28, 27]);
+    assert_eq!(page(3, 28), [1, 0]);
+    assert_eq!((page(0, 0).len(), page(5000, 0).len()), (1, 30));
+    let of_root = SavedFilter {
+        root: roots[1].to_str().map(str::to_owned),
+        until_ms: Some(10),
+        ..SavedFilter::default()
+    };
+    assert_eq!(reader.count_saved_files(&of_root).unwrap(), 4, "0, 3, 6 and 9");
+    assert_eq!(reader.saved_files(&of_root).unwrap().len(), 4);
+    let one = reader.saved_file("request-5").unwrap().unwrap();
+    assert_eq!((one.server.as_deref(), one.tool.as_deref(), one.saved_ms), (Some("fs"), Some("t5"), 5));
+    for id in [&one.event_id, &one.file.path] {
+        assert_eq!(reader.saved_file(id).unwrap().as_ref(), Some(&one), "{id}");
+    }
+    assert_eq!(reader.saved_file("nope").unwrap(), None);
+
+    // A later save to the same path has the place in the table: the older id forgets nothing.
+    let call = store.begin(&opening("again")).unwrap();
+    store.finish_blocking(call, vec![saved(&roots[0], "f5", 9)]);
+    assert!(store.flush());
+    assert_eq!(store.saved_bytes(&roots[0]).unwrap(), 20 * 7 + 2);
+    assert!(!store.forget_saved(&one.event_id).unwrap());
+    let again = reader.saved_file(&one.file.path).unwrap().unwrap();
+    assert!(store.forget_saved(&again.event_id).unwrap());
+    assert_eq!(store.saved_bytes(&roots[0]).unwrap(), 19 * 7);
+    assert_eq!(reader.saved_file(&one.file.path).unwrap(), None);
 }
 
 #[test]

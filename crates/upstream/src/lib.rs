@@ -23,8 +23,8 @@ pub use state::{State, Status};
 
 use supervise::{Start, Supervised};
 
-/// Told a server's name and the raw entries of its tools.
-pub type OnListing = Arc<dyn Fn(&str, Vec<String>) + Send + Sync>;
+/// Told a server's name and the raw entries of its tools; answers how many of them can be called.
+pub type OnListing = Arc<dyn Fn(&str, Vec<String>) -> usize + Send + Sync>;
 
 /// What the supervisors share: where they log, who watches their children, and whom they tell about listed tools.
 #[derive(Clone)]
@@ -105,12 +105,8 @@ impl Upstreams {
         context: &Context,
         lazy: bool,
     ) -> std::io::Result<Self> {
-        let upstreams = Self {
-            servers: RwLock::default(),
-            context: context.clone(),
-            lazy,
-            watcher: Mutex::new(None),
-        };
+        let upstreams =
+            Self { servers: RwLock::default(), context: context.clone(), lazy, watcher: Mutex::new(None) };
         upstreams.reconfigure(servers, held)?;
         Ok(upstreams)
     }

@@ -131,8 +131,14 @@ fn printable(line: &[u8]) -> String {
     String::from_utf8_lossy(line)
         .chars()
         .filter(|c| *c != '\r')
-        .map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c })
+        .map(|c| if is_treacherous(c) { '\u{fffd}' } else { c })
         .collect()
+}
+
+/// Controls, and what hides or turns around the text beside it.
+fn is_treacherous(c: char) -> bool {
+    (c.is_control() && c != '\t')
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 fn cut(text: &str, max: usize) -> &str {

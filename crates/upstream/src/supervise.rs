@@ -149,7 +149,9 @@ impl Supervised {
 
     /// The connection, waited for at most `patience`; a resting or failed server is tried at once, one time.
     pub async fn ready(&self, patience: Duration) -> Result<Client, CallFailure> {
-        if let State::Ready(ready) = &*self.state.borrow() {
+        if let State::Ready(ready) = &*self.state.borrow()
+            && !ready.client.is_closed()
+        {
             return Ok(ready.client.clone());
         }
         timeout(patience, self.wait_until_ready())
@@ -163,8 +165,9 @@ impl Supervised {
         loop {
             let now = state.borrow_and_update().clone();
             match now {
-                State::Ready(ready) => return Ok(ready.client),
-                State::Connecting => {}
+                State::Ready(ready) if !ready.client.is_closed() => return Ok(ready.client),
+                // One whose connection has just ended is about to be connected again.
+                State::Ready(_) | State::Connecting => {}
                 State::Resting => self.wake.notify_one(),
                 State::Failed(failure) => {
                     if failures_seen.is_some_and(|seen| failure.attempts > seen) {
@@ -218,7 +221,8 @@ fn not_running(server: &config::Server, held: Option<&String>) -> Option<State> 
         return Some(State::Disabled);
     }
     if server.quarantined == Some(true) {
-        let why = "held: not started and not connected; take \"quarantined\": true out of its entry to start it";
+        let why =
+            "held: not started and not connected; take \"quarantined\": true out of its entry to start it";
         return Some(State::Quarantined(why.into()));
     }
     if let Some(why) = held {
@@ -240,6 +244,11 @@ struct Supervisor {
     stop: CancellationToken,
     log: Log,
     launches: AtomicU64,
+}
+
+/// A text of several lines as one line of our log.
+fn on_one_line(text: &str) -> String {
+    text.replace('\n', " | ")
 }
 
 /// A name that a server gave for itself, short enough for a line.
@@ -296,7 +305,7 @@ impl Supervisor {
                 break;
             }
             attempts = attempts.saturating_add(1);
-            tracing::warn!(server = %self.server.name, attempts, "upstream is not connected: {message}");
+            tracing::warn!(server = %self.server.name, attempts, "upstream is not connected: {}", on_one_line(&message));
             self.state.send_replace(State::Failed(Failure { message, attempts, at: SystemTime::now() }));
             self.back_off(attempts).await;
         }
@@ -385,14 +394,12 @@ impl Supervisor {
 
     async fn list(&self, client: &Client) -> Result<usize, String> {
         let tools = client.list_tools(LIST_TIMEOUT).await.map_err(|e| format!("`tools/list` failed: {e}"))?;
-        let count = tools.len();
         let (name, on_listing) = (self.server.name.clone(), self.context.on_listing.clone());
         // A long list takes a while to read and to index.
         let taken = tokio::task::spawn_blocking(move || {
-            on_listing(&name, tools.into_iter().map(|t| t.get().to_owned()).collect());
+            on_listing(&name, tools.into_iter().map(|t| t.get().to_owned()).collect())
         });
-        taken.await.map_err(|e| format!("its tools could not be listed: {e}"))?;
-        Ok(count)
+        taken.await.map_err(|e| format!("its tools could not be listed: {e}"))
     }
 
     /// Watches a ready connection until it is lost or we stop; returns why.

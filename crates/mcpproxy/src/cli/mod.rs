@@ -105,12 +105,15 @@ pub fn run() -> ExitCode {
         }
     };
     let common = line.common;
-    ExitCode::from(match line.command {
+    let code = match line.command {
         Command::Serve(flags) => serve::run(&common, flags),
         Command::Call { variant } => call::run(&common, variant),
         Command::Activity { what } => activity::run(&common, what),
         Command::Status(flags) => status::run(&common, &flags),
         Command::Demo => demo::run(),
         Command::DemoUpstream => demo_upstream::run(),
-    })
+    };
+    output::flush();
+    // What was asked for did not arrive, however well the rest went.
+    ExitCode::from(if code == exit::OK && output::failed() { exit::GENERAL } else { code })
 }

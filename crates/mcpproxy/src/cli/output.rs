@@ -1,6 +1,7 @@
 //! Printing: results on standard output, everything else on standard error, a reader that went away is no fault.
 
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Prints on standard output. A closed pipe ends the program's output quietly.
 pub fn print(text: &str) {
@@ -15,12 +16,28 @@ pub fn line(text: &str) {
 
 /// Writes bytes to standard output.
 pub fn write(bytes: &[u8]) {
-    let _ = io::stdout().lock().write_all(bytes);
+    note(io::stdout().lock().write_all(bytes));
 }
 
 /// Flushes standard output.
 pub fn flush() {
-    let _ = io::stdout().lock().flush();
+    note(io::stdout().lock().flush());
+}
+
+/// Whether something could not be printed. A reader that went away wanted no more, and is no fault.
+pub fn failed() -> bool {
+    FAILED.load(Ordering::Relaxed)
+}
+
+static FAILED: AtomicBool = AtomicBool::new(false);
+
+fn note(written: io::Result<()>) {
+    if let Err(error) = written
+        && error.kind() != io::ErrorKind::BrokenPipe
+        && !FAILED.swap(true, Ordering::Relaxed)
+    {
+        tell(&format!("Error: the output could not be written: {error}"));
+    }
 }
 
 /// Prints a line for a person on standard error.
@@ -28,9 +45,14 @@ pub fn tell(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// A text without what could move a terminal's cursor or change its colours.
+/// A text without what could move a terminal's cursor, change its colours or hide and turn around what stands there.
 pub fn shown(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if is_treacherous(c) { '\u{fffd}' } else { c }).collect()
+}
+
+fn is_treacherous(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t')
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 /// The same on one line and at most `width` characters.

@@ -2,25 +2,27 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
-use config::Config;
+use config::{Config, Loaded, Sources};
 use gateway::mcp::{Limits, Server};
 use gateway::records::{Source, StoreReport};
 use gateway::{Gateway, OpenProblem, PrincipalKind, Setup};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::setup::{self, Configured, exit};
 use super::{Common, output};
 use crate::daemon::apikey::{self, ApiKey};
 use crate::daemon::datadir::DataDir;
-use crate::daemon::lock::Lock;
+use crate::daemon::lock::{Lock, LockError};
 use crate::daemon::runfile::{Published, RunFile};
 use crate::daemon::socket::SocketFile;
+use crate::serve::bridge;
 use crate::serve::caller::Witness;
 use crate::serve::guard::{Guard, Rules, TrustedHosts};
 use crate::serve::listen::{self, Doors};
@@ -65,11 +67,101 @@ pub fn run(common: &Common, flags: Flags) -> u8 {
     let served = async {
         let end = CancellationToken::new();
         end_on_signals(end.clone());
-        let house = House::open(configured.loaded.config, &configured.sources.path, stdio).await?;
-        house.live(end, stdio).await;
+        if stdio {
+            return over_stdio(configured, end).await;
+        }
+        let house = House::open(configured.loaded.config, &configured.sources.path, false).await?;
+        house.live(end, false).await;
         Ok(exit::OK)
     };
     setup::block_on(served).and_then(|code| code).unwrap_or_else(|code| code)
+}
+
+/// Serves one agent: as the gateway, or as a bridge to the one that has the data directory.
+async fn over_stdio(configured: Configured, end: CancellationToken) -> Result<u8, u8> {
+    let Configured { sources, loaded: Loaded { config, .. } } = configured;
+    if let Some((dir, lock)) = free_place(&config.data_dir).await? {
+        let house = House::open_in(&dir, lock, config, &sources.path, true).await?;
+        house.live(end, true).await;
+        return Ok(exit::OK);
+    }
+    let asked = bridge::Asked {
+        data_dir: config.data_dir.clone(),
+        config_file: sources.path.clone(),
+        read_only: config.read_only_mode,
+    };
+    let living = Arc::default();
+    let heir = Heir { sources, config, end: end.clone(), living: Arc::clone(&living) };
+    let (input, output) = (tokio::io::stdin(), Box::new(tokio::io::stdout()));
+    let served = bridge::run(heir, asked, input, output, &end).await;
+    end.cancel();
+    let house = living.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(house) = house {
+        // A house that broke down has said so.
+        let _ = house.await;
+    }
+    served.map(|()| exit::OK).map_err(|refused| match refused.why {
+        Some(why) => fail(&why, refused.code),
+        None => refused.code,
+    })
+}
+
+/// The data directory and its lock, unless another mcpproxy holds it.
+async fn free_place(data_dir: &Path) -> Result<Option<(DataDir, Lock)>, u8> {
+    let data_dir = data_dir.to_owned();
+    // Taking the lock may wait a little.
+    let taken = tokio::task::spawn_blocking(move || {
+        let dir = DataDir::open(&data_dir).map_err(|e| fail(&e, e.exit_code()))?;
+        match Lock::take(&dir) {
+            Ok(lock) => Ok(Some((dir, lock))),
+            Err(LockError::Held { .. }) => Ok(None),
+            Err(error) => Err(fail(&error, error.exit_code())),
+        }
+    });
+    taken.await.map_err(|e| fail(&e, exit::GENERAL))?
+}
+
+/// A `serve --stdio` that found another one in its place, and takes it when that one has ended.
+struct Heir {
+    sources: Sources,
+    config: Config,
+    end: CancellationToken,
+    /// The house that it opened, until it has let everything go.
+    living: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+impl bridge::Heir for Heir {
+    async fn succeed(&self) -> Result<Option<Server<Surface>>, bridge::Refused> {
+        let told = |code| bridge::Refused { code, why: None };
+        let Some((dir, lock)) = free_place(&self.config.data_dir).await.map_err(told)? else {
+            return Ok(None);
+        };
+        let opened = House::open_in(&dir, lock, self.config_of_now(), &self.sources.path, true);
+        let house = Box::pin(opened).await.map_err(told)?;
+        let server = house.mcp.clone();
+        let living = tokio::spawn(house.live(self.end.clone(), false));
+        *self.living.lock().unwrap_or_else(PoisonError::into_inner) = Some(living);
+        Ok(Some(server))
+    }
+}
+
+impl Heir {
+    /// The file as it is now; if that cannot be used, as it was at the start.
+    fn config_of_now(&self) -> Config {
+        match config::load(&self.sources) {
+            Ok(loaded) if loaded.config.data_dir == self.config.data_dir => loaded.config,
+            Ok(_) => {
+                tracing::warn!("the configuration names another data directory by now: that needs a restart");
+                self.config.clone()
+            }
+            Err(problems) => {
+                for problem in problems {
+                    tracing::error!("the configuration is not in order, that of the start counts: {problem}");
+                }
+                self.config.clone()
+            }
+        }
+    }
 }
 
 fn notices(configured: &Configured) {
@@ -142,7 +234,18 @@ impl House {
     pub async fn open(config: Config, config_file: &Path, stdio: bool) -> Result<Self, u8> {
         let dir = DataDir::open(&config.data_dir).map_err(|e| fail(&e, e.exit_code()))?;
         let lock = Lock::take(&dir).map_err(|e| fail(&e, e.exit_code()))?;
-        let key = api_key(&config, &dir, &lock)?;
+        Self::open_in(&dir, lock, config, config_file, stdio).await
+    }
+
+    /// The same in a data directory that was taken.
+    async fn open_in(
+        dir: &DataDir,
+        lock: Lock,
+        config: Config,
+        config_file: &Path,
+        stdio: bool,
+    ) -> Result<Self, u8> {
+        let key = api_key(&config, dir, &lock)?;
         let mut doors = Doors::default();
         let mut listen = None;
         if !stdio {
@@ -151,7 +254,7 @@ impl House {
             listen = door.local_addr().ok();
             doors.tcp.push(door);
         }
-        let socket = if config.enable_socket { Some(bind_socket(&dir, &lock, &mut doors)?) } else { None };
+        let socket = if config.enable_socket { Some(bind_socket(dir, &lock, &mut doors)?) } else { None };
         let rules = Rules {
             key: key.clone(),
             trusted_hosts: TrustedHosts::parse(&config.trusted_hosts),
@@ -175,7 +278,7 @@ impl House {
             started: u64::try_from(gateway.started_ms()).unwrap_or(0),
         };
         let published =
-            run.publish(&dir, &lock).map_err(|e| fail(&format!("run.json cannot be written: {e}"), 1))?;
+            run.publish(dir, &lock).map_err(|e| fail(&format!("run.json cannot be written: {e}"), 1))?;
         Ok(Self {
             mcp: Server::new(Arc::new(Surface::new(gateway.clone())), Limits::default()),
             gateway,

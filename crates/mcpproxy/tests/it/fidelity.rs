@@ -6,7 +6,7 @@ use testkit::{Action, Script};
 use crate::common::{home, home_with, saved, wait_for};
 
 /// Results that libraries are known to change, lose or refuse.
-const ODD: [&str; 12] = [
+pub const ODD: [&str; 12] = [
     r#"{"content":[],"structuredContent":{"id":725653563933458432,"u":18446744073709551615,"b":123456789012345678901234567890}}"#,
     r#"{"content":[],"structuredContent":{"a":1.0,"b":1e2,"c":-0,"d":-0.0,"e":1.5777777777770001,"f":117.63331139400017,"g":9007199254740991.0,"h":1e400}}"#,
     r#"{"content":[],"structuredContent":{"z":1,"a":{"y":1,"b":2},"M":0,"":3,"z":2}}"#,

@@ -2,12 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
 
 mod args;
+mod bridge;
 mod cli;
 mod common;
 mod doors;
 mod fidelity;
 mod http;
 mod lifecycle;
+mod operators;
 mod paths;
 mod records;
 mod refusals;
