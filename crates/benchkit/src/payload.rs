@@ -82,7 +82,10 @@ pub fn json_pieces(length: usize) -> impl Iterator<Item = Bytes> {
     let Block { plain, escaped } = block();
     let quote = Bytes::from_static(b"\"");
     let rest = Bytes::from(escape(&plain[..length % BLOCK]));
-    [quote.clone()].into_iter().chain(std::iter::repeat_n(escaped.clone(), length / BLOCK)).chain([rest, quote])
+    [quote.clone()]
+        .into_iter()
+        .chain(std::iter::repeat_n(escaped.clone(), length / BLOCK))
+        .chain([rest, quote])
 }
 
 /// Whether `text` is the text of `length` bytes, every byte of it.
@@ -93,9 +96,26 @@ pub fn is_text(text: &[u8], length: usize) -> bool {
 const VERBS: [&str; 10] =
     ["list", "get", "search", "create", "update", "export", "count", "archive", "compare", "watch"];
 const NOUNS: [&str; 20] = [
-    "invoices", "customers", "tickets", "deployments", "branches", "calendars", "documents", "payments",
-    "sensors", "shipments", "contracts", "employees", "alerts", "datasets", "queues", "volumes", "certificates",
-    "reviews", "campaigns", "bookings",
+    "invoices",
+    "customers",
+    "tickets",
+    "deployments",
+    "branches",
+    "calendars",
+    "documents",
+    "payments",
+    "sensors",
+    "shipments",
+    "contracts",
+    "employees",
+    "alerts",
+    "datasets",
+    "queues",
+    "volumes",
+    "certificates",
+    "reviews",
+    "campaigns",
+    "bookings",
 ];
 const SYSTEMS: [&str; 8] =
     ["billing", "warehouse", "support", "staging", "research", "payroll", "marketing", "logistics"];

@@ -111,15 +111,8 @@ fn watch(root: u32, stopped: &AtomicBool, highest: &AtomicU64) {
             pids = tree(root);
             looked = Instant::now();
         }
-        let now: u64 = pids.iter().map(|&pid| resident_kb(pid)).sum();
+        let now: u64 = pids.iter().map(|&pid| status_kb(pid, "VmRSS:")).sum();
         highest.fetch_max(now, Ordering::Relaxed);
         std::thread::sleep(SAMPLE_EVERY);
     }
-}
-
-/// From `statm`, which costs the kernel a fraction of `status`.
-fn resident_kb(pid: u32) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
-    let pages: u64 = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
-    pages.saturating_mul(u64::try_from(rustix::param::page_size()).unwrap_or(4096)) / 1024
 }

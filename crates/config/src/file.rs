@@ -128,14 +128,30 @@ pub(crate) fn read(path: &Path, extra_owner: Option<u32>) -> Result<Option<Strin
 
 /// Opens without waiting, so that a FIFO does not hang the start.
 #[cfg(unix)]
-fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    open_with(path, rustix::fs::OFlags::empty())
+}
+
+/// The same, and a link at this very place is an error.
+#[cfg(unix)]
+pub(crate) fn open_no_follow(path: &Path) -> io::Result<File> {
+    open_with(path, rustix::fs::OFlags::NOFOLLOW)
+}
+
+#[cfg(unix)]
+fn open_with(path: &Path, more: rustix::fs::OFlags) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | more;
     Ok(rustix::fs::open(path, flags, Mode::empty()).map(File::from)?)
 }
 
 #[cfg(not(unix))]
-fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    File::open(path)
+}
+
+#[cfg(not(unix))]
+pub(crate) fn open_no_follow(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 

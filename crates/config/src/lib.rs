@@ -1,32 +1,43 @@
 //! The configuration file: what is written, what it means, and one table of every key.
 //!
 //! `load` reads the file, checks it against the table in `keys` and gives either a [`Config`] with warnings or
-//! every problem at once. Nothing here writes, watches or starts anything.
+//! every problem at once. `diff` says what a new file changes, `edit` changes a value of the file in place, `watch` notices
+//! new bytes, `schema` and `show` describe. Nothing here starts anything.
 
 mod checked;
+mod diff;
 pub mod duration;
+pub mod edit;
 mod file;
 mod inspect;
 pub mod keys;
+mod links;
 mod listen;
+mod mask;
 mod owner;
 mod places;
 mod problem;
+mod running;
+mod schema;
 mod scope;
 mod secrets;
 mod servers;
 mod settings;
+pub mod show;
 mod transport;
 mod variables;
+pub mod watch;
 
 use std::path::PathBuf;
 
+pub use diff::{Change, ChangeKind, diff};
 pub use file::Document;
 pub use keys::{Applies, KEYS, Key, Kind, Standing};
 pub use listen::Listen;
 pub use owner::{check_owner, owner_uid};
 pub use places::ignored_file_in_cwd;
 pub use problem::Problem;
+pub use schema::{schema, schema_text};
 pub use secrets::Secret;
 pub use settings::{
     Activity, Concurrency, Config, Environment, LogLevel, Logging, Server, ToolOutput, Transport,

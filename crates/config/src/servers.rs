@@ -22,6 +22,13 @@ pub(crate) struct Entry<'d> {
     pub(crate) object: &'d Map<String, Value>,
 }
 
+impl Entry<'_> {
+    /// The name of the server: that of the member, else the one inside.
+    pub(crate) fn name(&self) -> &str {
+        self.key.or_else(|| self.object.get("name")?.as_str()).unwrap_or("")
+    }
+}
+
 /// The entries of the file, in order. Reports those that are no objects.
 pub(crate) fn entries<'d>(document: &'d Document, findings: &mut Findings) -> Vec<Entry<'d>> {
     let base = member("$", "mcpServers");

@@ -19,7 +19,7 @@
 //!
 //! `name` what paths may be called, `load` what a configuration must pass, `roots` and `trust` the judgement of each
 //! call, `walk` and `place` how a path is followed, `target` the preflight, `job`, `temporary` and `publish` the write,
-//! `owner` acting as another user, `sys` the operating system.
+//! `read` a saved file opened again, `owner` acting as another user, `sys` the operating system.
 
 mod error;
 mod job;
@@ -29,6 +29,7 @@ mod owner;
 mod place;
 mod protect;
 mod publish;
+mod read;
 mod reserve;
 mod roots;
 mod settings;
@@ -41,6 +42,7 @@ mod write;
 
 pub use error::{Reason, SaveError};
 pub use load::RootProblem;
+pub use read::{Expected, ReadError, SavedFile};
 pub use reserve::Reservations;
 pub use roots::Roots;
 pub use settings::{

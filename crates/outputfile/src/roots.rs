@@ -325,12 +325,12 @@ impl Inner {
         match &root.links {
             Ok(links) if *links == walk.links() => Ok(()),
             Ok(_) => {
-                let why = "the root now leads elsewhere than when the configuration was loaded; if that is right, reload the configuration";
+                let why = "the root now leads elsewhere than when the configuration was loaded; if that is right, reload it (`mcpproxy config reload` or SIGHUP)";
                 Err(SaveError::moved(&root.path, why))
             }
             Err(cause) => {
                 let why = format!(
-                    "the root could not be seen when the configuration was loaded ({cause}); repair that, then reload the configuration"
+                    "the root could not be seen when the configuration was loaded ({cause}); repair that, then reload (`mcpproxy config reload` or SIGHUP)"
                 );
                 Err(SaveError::moved(&root.path, why))
             }

@@ -125,6 +125,22 @@ impl Endpoint {
         stream
     }
 
+    /// Opens the stream for news and reads until this text comes, for at most ten seconds; returns what came.
+    pub fn listen(&self, until: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let head = self.head("GET", "/mcp", &[("accept", "text/event-stream")], 0);
+        stream.write_all(head.as_bytes()).unwrap();
+        let (mut heard, mut piece) = (String::new(), [0; 4096]);
+        while !heard.contains(until) {
+            match stream.read(&mut piece) {
+                Ok(0) | Err(_) => break,
+                Ok(n) => heard.push_str(&String::from_utf8_lossy(&piece[..n])),
+            }
+        }
+        heard
+    }
+
     /// The same place with one more header on every request.
     #[must_use]
     pub fn with(&self, name: &str, value: &str) -> Self {

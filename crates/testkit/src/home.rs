@@ -6,6 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -23,6 +24,7 @@ pub struct Home {
     config: Value,
     args: Vec<String>,
     environment: BTreeMap<String, String>,
+    written: Mutex<Option<Value>>,
 }
 
 /// What a run of the command line printed.
@@ -47,7 +49,14 @@ impl Home {
             "data_dir": data,
             "mcpServers": [],
         });
-        Self { binary: binary.into(), dir, config, args: Vec::new(), environment: BTreeMap::new() }
+        Self {
+            binary: binary.into(),
+            dir,
+            config,
+            args: Vec::new(),
+            environment: BTreeMap::new(),
+            written: Mutex::new(None),
+        }
     }
 
     /// The home's own directory.
@@ -163,7 +172,12 @@ impl Home {
 
     /// Writes the configuration file.
     pub fn write_config(&self) {
-        fs::write(self.config_file(), serde_json::to_vec_pretty(&self.config).unwrap()).unwrap();
+        let mut written = self.written.lock().unwrap();
+        // What a test changed in the file itself stays until the test changes the home.
+        if written.as_ref() != Some(&self.config) {
+            fs::write(self.config_file(), serde_json::to_vec_pretty(&self.config).unwrap()).unwrap();
+            *written = Some(self.config.clone());
+        }
     }
 
     /// A command of the binary, with the home's configuration and nothing of the outside.
@@ -199,6 +213,13 @@ impl Home {
         let mut gateway = self.start();
         gateway.wait_until("/readyz");
         gateway
+    }
+
+    /// Starts `serve` on this configuration file, and waits until it is ready. What the test writes afterwards stays.
+    pub fn serve_as(&self, config: &[u8]) -> Gateway {
+        self.write_config();
+        fs::write(self.config_file(), config).unwrap();
+        self.serve()
     }
 
     /// Starts `serve` and waits until it listens; its servers may not be connected yet.

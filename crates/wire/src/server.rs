@@ -28,6 +28,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 pub use body::BoxBody;
+pub use lines::{Line, Lines};
 pub use progress::ProgressSink;
 
 /// The protocol revisions that a [`Server`] speaks, newest first.

@@ -40,7 +40,8 @@ pub struct Options {
 /// Serves until its time is over.
 pub async fn serve(options: &Options) -> Result<(), String> {
     let server = Arc::new(Server::new(options.tools));
-    let listener = TcpListener::bind(("127.0.0.1", options.port)).await.map_err(|e| format!("listen: {e}"))?;
+    let listener =
+        TcpListener::bind(("127.0.0.1", options.port)).await.map_err(|e| format!("listen: {e}"))?;
     let address = listener.local_addr().map_err(|e| e.to_string())?;
     writeln!(std::io::stdout(), "http://{address}/mcp").map_err(|e| format!("standard output: {e}"))?;
     let accept = async {

@@ -146,10 +146,8 @@ fn result(id: &str, value: impl IntoIterator<Item = Bytes>) -> Answer {
 }
 
 fn error(id: &str, code: i32, message: &str) -> Answer {
-    let text = format!(
-        r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{}}}}}"#,
-        json!(message)
-    );
+    let text =
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{}}}}}"#, json!(message));
     Answer { pieces: vec![text.into()], opens: false }
 }
 
@@ -179,10 +177,12 @@ mod tests {
 
     #[test]
     fn echo_and_big_answer_with_what_was_asked_for() {
-        let echo = ask(r#"{"id":"a","method":"tools/call","params":{"name":"echo","arguments":{"text":"h\"i"}}}"#);
+        let echo =
+            ask(r#"{"id":"a","method":"tools/call","params":{"name":"echo","arguments":{"text":"h\"i"}}}"#);
         let echo = echo.unwrap();
         assert_eq!((&echo["id"], &echo["result"]["content"][0]["text"]), (&json!("a"), &json!("h\"i")));
-        let big = ask(r#"{"id":1,"method":"tools/call","params":{"name":"big","arguments":{"bytes":70000}}}"#);
+        let big =
+            ask(r#"{"id":1,"method":"tools/call","params":{"name":"big","arguments":{"bytes":70000}}}"#);
         let text = big.unwrap()["result"]["content"][0]["text"].as_str().unwrap().to_owned();
         assert!(payload::is_text(text.as_bytes(), 70_000));
     }
@@ -191,7 +191,8 @@ mod tests {
     fn what_it_does_not_know_is_an_error_and_the_revision_is_the_one_asked_for() {
         assert_eq!(ask(r#"{"id":1,"method":"nope"}"#).unwrap()["error"]["code"], -32601);
         assert_eq!(ask("{").unwrap()["error"]["code"], -32700);
-        let hello = ask(r#"{"id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#).unwrap();
+        let hello =
+            ask(r#"{"id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#).unwrap();
         assert_eq!(hello["result"]["protocolVersion"], "2025-11-25");
     }
 }

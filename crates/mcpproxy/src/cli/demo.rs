@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::serve::House;
-use super::setup::{self, exit};
+use super::setup::{self, Configured, exit};
 use super::{DEMO_UPSTREAM_COMMAND, output};
 
 /// Runs the command.
@@ -94,7 +94,7 @@ async fn show(home: &Home) -> Result<(), String> {
     setup::log(&loaded.config, Some(LogLevel::Warn));
     output::line(&format!("A gateway with one built-in server, in {}", home.0.display()));
     let house =
-        House::open(loaded.config, &home.config_file(), false).await.map_err(|_| "it could not be opened")?;
+        House::open(Configured { sources, loaded }, false).await.map_err(|_| "it could not be opened")?;
     let address = house.listen.ok_or("it does not listen")?;
     let key = house.key.reveal().to_owned();
     let living = tokio::spawn(house.live(end.clone(), false));

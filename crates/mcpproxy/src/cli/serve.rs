@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
-use config::{Config, Loaded, Sources};
+use config::Config;
 use gateway::mcp::{Limits, Server};
 use gateway::records::{Source, StoreReport};
 use gateway::{Gateway, OpenProblem, PrincipalKind, Setup};
@@ -24,6 +24,7 @@ use crate::daemon::runfile::{Published, RunFile};
 use crate::daemon::socket::SocketFile;
 use crate::serve::bridge;
 use crate::serve::caller::Witness;
+use crate::serve::control::Control;
 use crate::serve::guard::{Guard, Rules, TrustedHosts};
 use crate::serve::listen::{self, Doors};
 use crate::serve::mcp::{Agent, Surface};
@@ -70,7 +71,7 @@ pub fn run(common: &Common, flags: Flags) -> u8 {
         if stdio {
             return over_stdio(configured, end).await;
         }
-        let house = House::open(configured.loaded.config, &configured.sources.path, false).await?;
+        let house = House::open(configured, false).await?;
         house.live(end, false).await;
         Ok(exit::OK)
     };
@@ -79,19 +80,18 @@ pub fn run(common: &Common, flags: Flags) -> u8 {
 
 /// Serves one agent: as the gateway, or as a bridge to the one that has the data directory.
 async fn over_stdio(configured: Configured, end: CancellationToken) -> Result<u8, u8> {
-    let Configured { sources, loaded: Loaded { config, .. } } = configured;
-    if let Some((dir, lock)) = free_place(&config.data_dir).await? {
-        let house = House::open_in(&dir, lock, config, &sources.path, true).await?;
+    if let Some((dir, lock)) = free_place(&configured.config().data_dir).await? {
+        let house = House::open_in(&dir, lock, configured, true).await?;
         house.live(end, true).await;
         return Ok(exit::OK);
     }
     let asked = bridge::Asked {
-        data_dir: config.data_dir.clone(),
-        config_file: sources.path.clone(),
-        read_only: config.read_only_mode,
+        data_dir: configured.config().data_dir.clone(),
+        config_file: configured.sources.path.clone(),
+        read_only: configured.config().read_only_mode,
     };
     let living = Arc::default();
-    let heir = Heir { sources, config, end: end.clone(), living: Arc::clone(&living) };
+    let heir = Heir { at_start: configured, end: end.clone(), living: Arc::clone(&living) };
     let (input, output) = (tokio::io::stdin(), Box::new(tokio::io::stdout()));
     let served = bridge::run(heir, asked, input, output, &end).await;
     end.cancel();
@@ -123,8 +123,7 @@ async fn free_place(data_dir: &Path) -> Result<Option<(DataDir, Lock)>, u8> {
 
 /// A `serve --stdio` that found another one in its place, and takes it when that one has ended.
 struct Heir {
-    sources: Sources,
-    config: Config,
+    at_start: Configured,
     end: CancellationToken,
     /// The house that it opened, until it has let everything go.
     living: Arc<Mutex<Option<JoinHandle<()>>>>,
@@ -133,10 +132,10 @@ struct Heir {
 impl bridge::Heir for Heir {
     async fn succeed(&self) -> Result<Option<Server<Surface>>, bridge::Refused> {
         let told = |code| bridge::Refused { code, why: None };
-        let Some((dir, lock)) = free_place(&self.config.data_dir).await.map_err(told)? else {
+        let Some((dir, lock)) = free_place(&self.at_start.config().data_dir).await.map_err(told)? else {
             return Ok(None);
         };
-        let opened = House::open_in(&dir, lock, self.config_of_now(), &self.sources.path, true);
+        let opened = House::open_in(&dir, lock, self.configured_now(), true);
         let house = Box::pin(opened).await.map_err(told)?;
         let server = house.mcp.clone();
         let living = tokio::spawn(house.live(self.end.clone(), false));
@@ -147,18 +146,20 @@ impl bridge::Heir for Heir {
 
 impl Heir {
     /// The file as it is now; if that cannot be used, as it was at the start.
-    fn config_of_now(&self) -> Config {
-        match config::load(&self.sources) {
-            Ok(loaded) if loaded.config.data_dir == self.config.data_dir => loaded.config,
+    fn configured_now(&self) -> Configured {
+        match config::load(&self.at_start.sources) {
+            Ok(loaded) if loaded.config.data_dir == self.at_start.config().data_dir => {
+                Configured { sources: self.at_start.sources.clone(), loaded }
+            }
             Ok(_) => {
                 tracing::warn!("the configuration names another data directory by now: that needs a restart");
-                self.config.clone()
+                self.at_start.clone()
             }
             Err(problems) => {
                 for problem in problems {
                     tracing::error!("the configuration is not in order, that of the start counts: {problem}");
                 }
-                self.config.clone()
+                self.at_start.clone()
             }
         }
     }
@@ -182,16 +183,12 @@ fn notices(configured: &Configured) {
 /// Ends on SIGTERM or SIGINT; a second one ends at once.
 pub fn end_on_signals(end: CancellationToken) {
     tokio::spawn(async move {
-        let kinds = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
-        let [Ok(mut term), Ok(mut int), Ok(mut hangup)] = kinds.map(signal) else { return };
+        let kinds = [SignalKind::terminate(), SignalKind::interrupt()];
+        let [Ok(mut term), Ok(mut int)] = kinds.map(signal) else { return };
         loop {
             tokio::select! {
                 _ = term.recv() => {}
                 _ = int.recv() => {}
-                _ = hangup.recv() => {
-                    tracing::warn!("SIGHUP does nothing in this version: restart mcpproxy to read the configuration again");
-                    continue;
-                }
             }
             if end.is_cancelled() {
                 tracing::warn!("told to end twice: ending at once");
@@ -231,21 +228,17 @@ impl House {
     ///
     /// # Errors
     /// The exit code, after the reason was told.
-    pub async fn open(config: Config, config_file: &Path, stdio: bool) -> Result<Self, u8> {
-        let dir = DataDir::open(&config.data_dir).map_err(|e| fail(&e, e.exit_code()))?;
+    pub async fn open(configured: Configured, stdio: bool) -> Result<Self, u8> {
+        let dir = DataDir::open(&configured.config().data_dir).map_err(|e| fail(&e, e.exit_code()))?;
         let lock = Lock::take(&dir).map_err(|e| fail(&e, e.exit_code()))?;
-        Self::open_in(&dir, lock, config, config_file, stdio).await
+        Self::open_in(&dir, lock, configured, stdio).await
     }
 
     /// The same in a data directory that was taken.
-    async fn open_in(
-        dir: &DataDir,
-        lock: Lock,
-        config: Config,
-        config_file: &Path,
-        stdio: bool,
-    ) -> Result<Self, u8> {
-        let key = api_key(&config, dir, &lock)?;
+    async fn open_in(dir: &DataDir, lock: Lock, configured: Configured, stdio: bool) -> Result<Self, u8> {
+        let Configured { sources, loaded } = configured;
+        let config = &loaded.config;
+        let key = api_key(config, dir, &lock)?;
         let mut doors = Doors::default();
         let mut listen = None;
         if !stdio {
@@ -260,15 +253,18 @@ impl House {
             trusted_hosts: TrustedHosts::parse(&config.trusted_hosts),
             require_mcp_auth: config.require_mcp_auth,
         };
-        let require_mcp_auth = config.require_mcp_auth;
-        let gateway = open_gateway(config, config_file, false)?;
+        let gateway = open_gateway(config.clone(), &sources.path, false)?;
+        let mcp = Server::new(Arc::new(Surface::new(gateway.clone())), Limits::default());
+        let guard = Guard::new(rules);
+        let config_file = sources.path.clone();
+        let control = Control::new(sources, loaded, gateway.clone(), mcp.clone(), guard.clone(), key.clone());
         let shared = Arc::new(Shared {
             gateway: gateway.clone(),
             settled: AtomicBool::new(false),
             listen,
             socket: socket.as_ref().map(|s| s.path().to_owned()),
-            config_file: config_file.to_owned(),
-            require_mcp_auth,
+            config_file,
+            control,
         });
         let run = RunFile {
             pid: std::process::id(),
@@ -280,12 +276,12 @@ impl House {
         let published =
             run.publish(dir, &lock).map_err(|e| fail(&format!("run.json cannot be written: {e}"), 1))?;
         Ok(Self {
-            mcp: Server::new(Arc::new(Surface::new(gateway.clone())), Limits::default()),
+            mcp,
             gateway,
             key,
             listen,
             doors,
-            guard: Guard::new(rules),
+            guard,
             shared,
             _published: published,
             _socket: socket,
@@ -303,6 +299,8 @@ impl House {
         if let Some(address) = self.listen {
             tracing::info!("listening on http://{address}/mcp");
         }
+        let _watch = self.shared.watch_the_file();
+        reload_on_hangup(self.shared.clone());
         let routes = router(self.guard.clone(), self.mcp.clone(), self.shared.clone());
         let witness = Arc::new(Witness::new());
         if let Some(why) = witness.blindness() {
@@ -317,9 +315,28 @@ impl House {
             self.mcp.stdio(tokio::io::stdin(), tokio::io::stdout(), agent, end.clone()).await;
             end.cancel();
         }
+        let mcp = self.mcp.clone();
+        let leaving = end.clone();
+        // Streams on which clients only listen must not hold up the end.
+        tokio::spawn(async move {
+            leaving.cancelled().await;
+            mcp.end_news();
+        });
         let _ = doors.await;
         self.gateway.close().await;
     }
+}
+
+/// SIGHUP loads the configuration again, also when no byte of it changed.
+fn reload_on_hangup(shared: Arc<Shared>) {
+    tokio::spawn(async move {
+        let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
+        while hangup.recv().await.is_some() {
+            let shared = shared.clone();
+            // The outcome is in the log and in `status`.
+            let _ = tokio::task::spawn_blocking(move || shared.control.reload(true)).await;
+        }
+    });
 }
 
 fn bind_socket(dir: &DataDir, lock: &Lock, doors: &mut Doors) -> Result<SocketFile, u8> {

@@ -19,6 +19,7 @@ pub mod exit {
 }
 
 /// Where the configuration comes from, and what it says.
+#[derive(Clone)]
 pub struct Configured {
     /// Where it comes from.
     pub sources: Sources,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use config::{Applies, Change, Loaded, Sources};
+use config::{Loaded, Sources};
 use gateway::mcp::Server;
 use gateway::{Gateway, Reloaded};
 
@@ -17,12 +17,13 @@ pub struct Control {
     mcp: Server<Surface>,
     guard: Guard,
     key: ApiKey,
+    /// Servers are started from here, whichever thread noticed the change.
+    runtime: tokio::runtime::Handle,
     state: Mutex<State>,
 }
 
 struct State {
-    /// What the gateway was started with: keys that need a restart still have its values.
-    at_start: Loaded,
+    /// What is obeyed: of keys that need a restart, what the gateway was started with.
     loaded: Loaded,
     error: Option<String>,
     needs_restart: Vec<String>,
@@ -40,7 +41,7 @@ pub struct Outcome {
 }
 
 impl Control {
-    /// Control over a gateway that was opened with this configuration.
+    /// Control over a gateway that was opened with this configuration. Must be called within a tokio runtime.
     pub fn new(
         sources: Sources,
         loaded: Loaded,
@@ -49,8 +50,9 @@ impl Control {
         guard: Guard,
         key: ApiKey,
     ) -> Self {
-        let state = State { at_start: loaded.clone(), loaded, error: None, needs_restart: Vec::new() };
-        Self { sources, gateway, mcp, guard, key, state: Mutex::new(state) }
+        let state = State { loaded, error: None, needs_restart: Vec::new() };
+        let runtime = tokio::runtime::Handle::current();
+        Self { sources, gateway, mcp, guard, key, runtime, state: Mutex::new(state) }
     }
 
     /// Reads the file again and goes over to what it says, whole; a file that is not in order changes nothing. `by_hand`
@@ -59,6 +61,7 @@ impl Control {
     /// # Errors
     /// Every problem of the file; they are in the log and in `status` too.
     pub fn reload(&self, by_hand: bool) -> Result<Outcome, Vec<String>> {
+        let _runtime = self.runtime.enter();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match self.go_over(&mut state, by_hand) {
             Ok(outcome) => {
@@ -93,19 +96,23 @@ impl Control {
     /// # Errors
     /// There is no such server, or the file cannot be changed, or it is not in order.
     pub fn set_enabled(&self, server: &str, on: bool) -> Result<Outcome, Vec<String>> {
-        config::edit::set_server(&self.sources.path, server, "enabled", &serde_json::Value::Bool(on))
+        config::edit::set_server(&self.sources.path, server, "enabled", serde_json::Value::Bool(on))
             .map_err(|problem| vec![problem.to_string()])?;
         self.reload(false)
     }
 
     fn go_over(&self, state: &mut State, by_hand: bool) -> Result<Outcome, Vec<String>> {
-        let texts = |problems: Vec<config::Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let texts =
+            |problems: Vec<config::Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
         let loaded = config::load(&self.sources).map_err(texts)?;
         if loaded.first_run && !state.loaded.first_run {
             return Err(vec![format!("the file {} is gone", self.sources.path.display())]);
         }
-        let applied = names(&config::diff(&state.loaded, &loaded), Applies::Hot);
-        let needs_restart = names(&config::diff(&state.at_start, &loaded), Applies::Restart);
+        let changes = config::diff(&state.loaded.document, &loaded.document);
+        let applied: Vec<String> =
+            changes.iter().filter(|c| c.has_effect && !c.needs_restart()).map(|c| c.path.clone()).collect();
+        let needs_restart = loaded.config.waits_for_restart(&state.loaded.config);
+        let needs_restart: Vec<String> = needs_restart.into_iter().map(str::to_owned).collect();
         let config = loaded.config.clone().with_restart_values_of(&state.loaded.config);
         let rules = Rules {
             key: self.key.clone(),
@@ -121,8 +128,4 @@ impl Control {
         state.loaded = Loaded { config, ..loaded };
         Ok(Outcome { applied, needs_restart, reloaded })
     }
-}
-
-fn names(changes: &[Change], applies: Applies) -> Vec<String> {
-    changes.iter().filter(|c| c.applies == applies).map(|c| c.path.clone()).collect()
 }

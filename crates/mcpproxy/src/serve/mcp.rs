@@ -122,8 +122,7 @@ impl Service for Surface {
             name: "mcpproxy".into(),
             version: env!("CARGO_PKG_VERSION").into(),
             instructions: Some(self.gateway.config().instructions.unwrap_or_else(|| INSTRUCTIONS.into())),
-            // The list changes only with a restart in this version, so no notification is promised.
-            capabilities: json!({"tools": {"listChanged": false}}),
+            capabilities: json!({"tools": {"listChanged": true}}),
         }
     }
 

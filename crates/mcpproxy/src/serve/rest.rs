@@ -13,6 +13,8 @@ use gateway::Gateway;
 use gateway::records::StoreHealth;
 use serde_json::{Value, json};
 
+use super::control::Control;
+
 /// What the routes know.
 pub struct Shared {
     /// The gateway.
@@ -25,8 +27,8 @@ pub struct Shared {
     pub socket: Option<PathBuf>,
     /// The configuration file.
     pub config_file: PathBuf,
-    /// Whether `/mcp` needs the key.
-    pub require_mcp_auth: bool,
+    /// The configuration that is obeyed.
+    pub control: Control,
 }
 
 /// The error envelope of all routes but MCP.
@@ -52,6 +54,20 @@ pub async fn status(State(shared): State<Arc<Shared>>) -> Json<Value> {
 }
 
 impl Shared {
+    /// Obeys the file whenever it changes, for as long as the returned value lives. Without a watch SIGHUP still works.
+    pub fn watch_the_file(self: &Arc<Self>) -> Option<config::watch::Watch> {
+        let shared = self.clone();
+        let watch = config::watch::Watch::start(&self.config_file, move || {
+            // The outcome is in the log and in `status`.
+            let _ = shared.control.reload(false);
+        });
+        watch
+            .inspect_err(|error| {
+                tracing::warn!("the configuration file cannot be watched ({error}): use SIGHUP")
+            })
+            .ok()
+    }
+
     /// The status as one object.
     pub fn status(&self) -> Value {
         let servers = self.gateway.servers();
@@ -75,7 +91,10 @@ impl Shared {
             "config_path": self.config_file,
             "started_ms": self.gateway.started_ms(),
             "routing_mode": "retrieve_tools",
-            "require_mcp_auth": self.require_mcp_auth,
+            "require_mcp_auth": self.gateway.config().require_mcp_auth,
+            "config_error": self.control.last_error(),
+            "needs_restart": self.control.needs_restart(),
+            "read_only_mode": self.gateway.config().read_only_mode,
             "ready": self.settled.load(Ordering::Acquire),
             "upstream_stats": {
                 "total_servers": servers.len(),

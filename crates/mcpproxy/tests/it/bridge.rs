@@ -1,9 +1,10 @@
 //! `serve --stdio` for several agents: one gateway, the others are bridges to it, and one of them takes over when it ends.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -31,13 +32,13 @@ struct Agent {
 
 impl Agent {
     fn start(home: &Home, name: &str) -> Self {
-        Self::start_with(home, name, &[])
+        Self::start_with(home, name, &home.config_file(), &[])
     }
 
-    fn start_with(home: &Home, name: &str, more: &[&str]) -> Self {
+    fn start_with(home: &Home, name: &str, config: &Path, more: &[&str]) -> Self {
         let log = home.at(&format!("{name}.log"));
         let mut command = home.command();
-        command.args(["serve", "--stdio", "--config"]).arg(home.config_file()).args(more);
+        command.args(["serve", "--stdio", "--config"]).arg(config).args(more);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -300,8 +301,8 @@ fn large_answers_pass_whole_beside_small_ones_and_are_not_held_in_memory() {
     let bridge = &mut bridges[0];
     let mut expected = Vec::new();
     generated(BYTES, |piece| expected.extend_from_slice(piece));
-    for name in ["late", "large", "large", "small", "large"] {
-        bridge.send(&call("1", name, "").replace("\"id\":1", &format!("\"id\":\"{name}{}\"", rand_tag())));
+    for (id, name) in [("1", "late"), ("2", "large"), ("3", "large"), ("4", "small"), ("5", "large")] {
+        bridge.send(&call(id, name, ""));
     }
     let mut large = 0;
     for _ in 0..5 {
@@ -316,13 +317,6 @@ fn large_answers_pass_whole_beside_small_ones_and_are_not_held_in_memory() {
     let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap();
     let peak: u64 = peak.split_whitespace().next().unwrap().parse().unwrap();
     assert!(peak < 48 << 10, "{peak} KiB for the bridge");
-}
-
-/// A tag that is new each time, for ids.
-fn rand_tag() -> usize {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 #[test]
@@ -374,11 +368,17 @@ fn a_cancellation_passes_and_the_call_gets_no_answer() {
         }
         bridge.send(&cancel.replace("ID", &id.replace('b', r"\u0062")));
     }
-    let rows = home.events("tool_call", 6);
+    // One that is taken back before it was passed on is not passed on.
+    std::thread::sleep(Duration::from_millis(1500));
+    wait_for(|| (home.lines("srv", "cancelled").len() == home.calls("srv")).then_some(()));
+    wait_for(|| (home.activity(&["--type", "tool_call"]).len() >= home.calls("srv")).then_some(()));
+    let rows = home.activity(&["--type", "tool_call"]);
     assert!(rows.iter().all(|row| row["status"] == "cancelled"), "{rows:#?}");
     bridge.send(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#);
     assert_eq!(bridge.answer()["id"], 7, "a call that was taken back gets no answer");
+    let began = Instant::now();
     assert_eq!(bridges.pop().unwrap().close(), Some(0));
+    assert!(began.elapsed() < Duration::from_secs(5), "a call is left in flight: {:?}", began.elapsed());
 }
 
 #[test]
@@ -624,7 +624,7 @@ fn requests_beyond_the_bound_are_refused_as_busy_and_a_cancellation_still_passes
 }
 
 fn refused(home: &Home, more: &[&str], said: &str) {
-    let mut agent = Agent::start_with(home, "refused", more);
+    let mut agent = Agent::start_with(home, "refused", &home.config_file(), more);
     assert_eq!(agent.code(), Some(3), "{}", agent.log());
     assert!(agent.log().contains(said), "{}", agent.log());
     assert_eq!(agent.lines.recv_timeout(PATIENCE), Err(RecvTimeoutError::Disconnected));
@@ -643,7 +643,7 @@ fn a_gateway_that_cannot_be_shared_is_said_with_exit_code_3() {
     drop(gateway);
     let home = home_with_text().set("read_only_mode", true);
     let _first = Agent::open(&home, "first");
-    let mut bridge = Agent::start_with(&home, "bridge", &["--read-only"]);
+    let mut bridge = Agent::start_with(&home, "bridge", &home.config_file(), &["--read-only"]);
     bridge.greet("bridge");
 }
 
@@ -655,10 +655,98 @@ fn another_configuration_is_said_not_to_count() {
     let text = json!({"data_dir": home.data(), "mcpServers": []}).to_string();
     fs::write(&other, text).unwrap();
     fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).unwrap();
-    let mut agent = Agent::start_with(&home, "other", &["--config", other.to_str().unwrap()]);
+    let mut agent = Agent::start_with(&home, "other", &other, &[]);
     agent.greet("other");
     assert_eq!(agent.call("1", "tool"), "hello");
     let log = agent.log();
     let expected = [other, home.config_file()].map(|path| path.display().to_string());
     assert!(expected.iter().all(|path| log.contains(path)), "{log}");
+}
+
+/// A process that holds the data directory and answers everything on its socket with 404.
+struct Impostor {
+    _lock: fs::File,
+    home: PathBuf,
+}
+
+impl Impostor {
+    fn start(home: &Home, with_socket: bool) -> Self {
+        let data = home.data();
+        fs::DirBuilder::new().mode(0o700).create(&data).unwrap();
+        let lock = fs::File::create(data.join("lock")).unwrap();
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+        writeln!(&lock, "{}", std::process::id()).unwrap();
+        let socket = data.join("mcpproxy.sock");
+        if with_socket {
+            let listener = UnixListener::bind(&socket).unwrap();
+            std::thread::spawn(move || {
+                for stream in listener.incoming().take(100) {
+                    let mut stream = stream.unwrap();
+                    let _ = stream.read(&mut [0; 4096]);
+                    let _ = stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
+                }
+            });
+            let run = json!({"pid": std::process::id(), "version": "0.0.9", "listen": null, "socket": socket, "started": 1});
+            fs::write(data.join("run.json"), run.to_string()).unwrap();
+            fs::set_permissions(data.join("run.json"), fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        Self { _lock: lock, home: data }
+    }
+}
+
+impl Drop for Impostor {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.home.join("run.json"));
+    }
+}
+
+#[test]
+fn a_gateway_that_speaks_no_mcp_is_said_with_exit_code_3() {
+    let home = home_with_text();
+    let _impostor = Impostor::start(&home, true);
+    refused(&home, &[], "does not speak MCP");
+    assert_eq!(home.calls("srv"), 0);
+}
+
+#[test]
+fn an_agent_waits_for_one_that_only_passes_through() {
+    let home = home_with_text();
+    let passing = Impostor::start(&home, false);
+    let mut agent = Agent::start(&home, "patient");
+    agent.send(&greeting("patient"));
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(agent.child.try_wait().unwrap().is_none(), "{}", agent.log());
+    drop(passing);
+    assert_eq!(agent.answer()["id"], "i");
+    assert_eq!(agent.call("1", "tool"), "hello");
+    assert_eq!(holder(&home), Some(agent.pid()));
+    let mut patient = Agent::start(&home, "bridge");
+    patient.greet("bridge");
+    assert_eq!(patient.call("1", "tool"), "hello");
+}
+
+#[test]
+fn a_large_answer_that_breaks_off_is_followed_by_an_error() {
+    let script = Script::text("hello")
+        .tools(vec![tool("huge"), tool("tool")])
+        .on("huge", Action::Generate(40_000_000));
+    let home = home_with(script);
+    let (first, mut bridges) = gathering(&home, 1);
+    let bridge = &mut bridges[0];
+    bridge.send(&call("1", "huge", ""));
+    wait_for(|| (home.calls("srv") == 1).then_some(()));
+    first.kill();
+    let mut answered = 0;
+    while answered == 0 {
+        let line = bridge.line();
+        match serde_json::from_str::<Value>(&line) {
+            Ok(answer) => {
+                assert_eq!(answer["id"], 1, "{}", &line[..line.len().min(300)]);
+                answered += 1;
+            }
+            // What was written of it cannot be taken back.
+            Err(_) => assert!(line.starts_with(r#"{"jsonrpc":"2.0","id":1,"result":"#), "{}", &line[..100]),
+        }
+    }
+    assert_eq!(bridge.call("2", "tool"), "hello");
 }

@@ -13,6 +13,7 @@ mod operators;
 mod paths;
 mod records;
 mod refusals;
+mod reload;
 mod save;
 mod sizes;
 mod targets;

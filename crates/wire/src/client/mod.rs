@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::core::Core;
 pub use self::error::{BadHttpOptions, CallError};
+pub use self::sse::{Parser as EventParser, Piece as EventPiece};
 use crate::spool::{Body, Spools};
 
 /// The revisions of MCP that are spoken here, newest first. The first one is offered.

@@ -12,7 +12,7 @@ const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
 /// What the next bytes are.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub enum Piece<'a> {
     /// More of the event's data.
     Data(&'a [u8]),
     /// The event's data is complete.
@@ -24,7 +24,7 @@ pub(super) enum Piece<'a> {
 
 /// An event stream that is being read.
 #[derive(Default)]
-pub(super) struct Parser {
+pub struct Parser {
     at: At,
     bom: usize,
     after_cr: bool,
@@ -71,7 +71,7 @@ impl Parser {
     }
 
     /// Takes bytes from `rest` until there is something to say; `None` when all are taken.
-    pub(super) fn next<'a>(&mut self, rest: &mut &'a [u8]) -> Option<Piece<'a>> {
+    pub fn next<'a>(&mut self, rest: &mut &'a [u8]) -> Option<Piece<'a>> {
         loop {
             let first = *rest.first()?;
             if std::mem::take(&mut self.after_cr) && first == b'\n' {

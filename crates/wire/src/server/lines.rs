@@ -8,7 +8,7 @@ const READ_BYTES: usize = 64 << 10;
 
 /// What comes next.
 #[derive(Debug, PartialEq)]
-pub(super) enum Line {
+pub enum Line {
     /// A line without its end (`\n` or `\r\n`); empty ones too.
     Text(Bytes),
     /// A line that was longer than the bound.
@@ -18,7 +18,7 @@ pub(super) enum Line {
 }
 
 /// Reads lines of at most `most` bytes.
-pub(super) struct Lines<R> {
+pub struct Lines<R> {
     input: R,
     most: usize,
     buffer: BytesMut,
@@ -29,11 +29,15 @@ pub(super) struct Lines<R> {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
+    /// Reads lines of `input`, each of at most `most` bytes.
     pub fn new(input: R, most: usize) -> Self {
         Self { input, most, buffer: BytesMut::new(), searched: 0, skipping: false }
     }
 
     /// The next line. Dropping the future loses nothing. A last line without an end counts.
+    ///
+    /// # Errors
+    /// The stream cannot be read.
     pub async fn next(&mut self) -> std::io::Result<Line> {
         loop {
             let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
