@@ -5,20 +5,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::{Args, Subcommand};
-use config::LogLevel;
+use config::{Config, LogLevel};
 use gateway::call::Call;
 use gateway::mcp::Payload;
 use gateway::records::Source;
 use gateway::remote::{CallError, CallOptions};
 use gateway::{Caller, Principal, PrincipalKind};
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::remote::Remote;
 use super::setup::{self, Configured, exit};
 use super::{Common, Form, output, result, serve};
 use crate::daemon::datadir::DataDir;
-use crate::daemon::lock::Lock;
+use crate::daemon::lock::{Lock, LockError};
+
+/// How long a call waits for a data directory that is held by somebody who does not say where it listens.
+const HELD: Duration = Duration::from_secs(10);
 
 /// Which of the three tools is used.
 #[derive(Subcommand)]
@@ -107,11 +111,10 @@ fn call(common: &Common, variant: gateway::Variant, flags: &Flags) -> Result<u8,
     let configured = setup::configuration(common, |_| {}).map_err(Failure::Code)?;
     // Its output is the answer; what a gateway says of its day would only be in the way.
     setup::log(configured.config(), common.log_level.is_none().then_some(LogLevel::Warn));
-    let remote = Remote::find(configured.config())?;
     let called = async {
-        match &remote {
-            Some(remote) => through(remote, &configured, variant, &arguments).await,
-            None => alone(configured, variant, arguments).await,
+        match place(configured.config()).await? {
+            Place::Running(remote) => through(&remote, &configured, variant, &arguments).await,
+            Place::Free(dir, lock) => alone(configured, (dir, lock), variant, arguments).await,
         }
     };
     let raw = setup::block_on(called).map_err(Failure::Code)??;
@@ -153,6 +156,36 @@ impl Flags {
     }
 }
 
+/// Where a call is made.
+enum Place {
+    /// Through the gateway that runs.
+    Running(Remote),
+    /// In this process, which holds the data directory now.
+    Free(DataDir, Lock),
+}
+
+/// Finds the gateway that runs, or takes its place. One that has just started, and another call like this one, hold the
+/// data directory without saying where they are; they are waited for.
+async fn place(config: &Config) -> Result<Place, Failure> {
+    let until = Instant::now() + HELD;
+    loop {
+        if let Some(remote) = Remote::find(config)? {
+            return Ok(Place::Running(remote));
+        }
+        let dir = DataDir::open(&config.data_dir).map_err(|e| told(&e, e.exit_code()))?;
+        match Lock::take(&dir) {
+            Ok(lock) => return Ok(Place::Free(dir, lock)),
+            Err(LockError::Held { .. }) if Instant::now() < until => sleep(Duration::from_millis(100)).await,
+            Err(error @ LockError::Held { .. }) => {
+                let code = error.exit_code();
+                let more = "it does not say where it listens; to make calls side by side, start `mcpproxy serve` once";
+                return Err(told(&format!("{error} ({more})"), code));
+            }
+            Err(error) => return Err(told(&error, error.exit_code())),
+        }
+    }
+}
+
 /// Through the running gateway.
 async fn through(
     remote: &Remote,
@@ -179,12 +212,11 @@ async fn through(
 /// Without a running gateway: one is opened in this process, for this call.
 async fn alone(
     configured: Configured,
+    (_dir, lock): (DataDir, Lock),
     variant: gateway::Variant,
     arguments: Bytes,
 ) -> Result<Vec<u8>, Failure> {
     let config = configured.loaded.config;
-    let dir = DataDir::open(&config.data_dir).map_err(|e| told(&e, e.exit_code()))?;
-    let lock = Lock::take(&dir).map_err(|e| told(&e, e.exit_code()))?;
     let gateway = serve::open_gateway(config, &configured.sources.path, true).map_err(Failure::Code)?;
     let caller = Caller {
         principal: Principal::new(PrincipalKind::Stdio),

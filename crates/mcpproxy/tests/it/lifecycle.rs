@@ -575,3 +575,30 @@ fn what_a_server_says_on_stderr_is_in_its_log_closed_to_others() {
     use std::os::unix::fs::PermissionsExt;
     assert_eq!(std::fs::metadata(log).unwrap().permissions().mode() & 0o777, 0o600);
 }
+
+#[test]
+fn calls_side_by_side_and_while_a_gateway_starts_all_arrive() {
+    let home = crate::common::home_with_text();
+    let call = |home: &Home| home.run(&["call", "tool-read", "--tool-name", "srv:tool"]);
+    home.write_config();
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..3).map(|_| scope.spawn(|| call(&home))).collect();
+        for output in calls.into_iter().map(|c| c.join().unwrap()) {
+            assert_eq!((output.code, output.stdout.trim_end()), (0, "hello"), "{}", output.stderr);
+        }
+        let calls: Vec<_> = (0..4)
+            .map(|n| {
+                let home = &home;
+                scope.spawn(move || {
+                    std::thread::sleep(std::time::Duration::from_millis(15 * n));
+                    call(home)
+                })
+            })
+            .collect();
+        let gateway = home.serve_cold();
+        for output in calls.into_iter().map(|c| c.join().unwrap()) {
+            assert_eq!((output.code, output.stdout.trim_end()), (0, "hello"), "{}", output.stderr);
+        }
+        drop(gateway);
+    });
+}
