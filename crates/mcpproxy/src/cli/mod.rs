@@ -29,8 +29,9 @@ pub const DEMO_UPSTREAM_COMMAND: &str = "demo-upstream";
 struct Line {
     #[command(flatten)]
     common: Common,
+    /// Without a command: serve.
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 /// Flags that every command understands.
@@ -105,7 +106,7 @@ pub fn run() -> ExitCode {
         }
     };
     let common = line.common;
-    let code = match line.command {
+    let code = match line.command.unwrap_or_else(|| Command::Serve(serve::Flags::default())) {
         Command::Serve(flags) => serve::run(&common, flags),
         Command::Call { variant } => call::run(&common, variant),
         Command::Activity { what } => activity::run(&common, what),

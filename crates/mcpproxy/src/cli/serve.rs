@@ -35,7 +35,7 @@ use crate::serve::router::router;
 const SETTLE: Duration = Duration::from_secs(10);
 
 /// Flags of `serve`.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct Flags {
     /// Address to listen on, as HOST:PORT [default: 127.0.0.1:8080]
     #[arg(short = 'l', long, value_name = "HOST:PORT")]
@@ -90,6 +90,7 @@ async fn over_stdio(configured: Configured, end: CancellationToken) -> Result<u8
         config_file: configured.sources.path.clone(),
         read_only: configured.config().read_only_mode,
     };
+    bear_hangups();
     let living = Arc::default();
     let heir = Heir { at_start: configured, end: end.clone(), living: Arc::clone(&living) };
     let (input, output) = (tokio::io::stdin(), Box::new(tokio::io::stdout()));
@@ -104,6 +105,16 @@ async fn over_stdio(configured: Configured, end: CancellationToken) -> Result<u8
         Some(why) => fail(&why, refused.code),
         None => refused.code,
     })
+}
+
+/// SIGHUP asks for the configuration to be loaded again. A bridge has none to obey, and must not end of it.
+fn bear_hangups() {
+    tokio::spawn(async {
+        let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
+        while hangup.recv().await.is_some() {
+            tracing::info!("SIGHUP: whoever holds the data directory reads the configuration again");
+        }
+    });
 }
 
 /// The data directory and its lock, unless another mcpproxy holds it.
@@ -171,7 +182,8 @@ fn notices(configured: &Configured) {
     }
     if configured.loaded.first_run {
         tracing::warn!(
-            "there is no configuration file at {}: running with defaults and no servers",
+            "there is no configuration file at {}: running with defaults and no servers. `mcpproxy config init` writes one; it \
+             is used as soon as it is there",
             configured.sources.path.display()
         );
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use gateway::mcp::{REFUSED, Server};
-use http::Method;
+use http::{Method, StatusCode};
 use tokio::io::AsyncRead;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::find::{Finder, Greeting, Stranded};
-use self::link::{Link, Way};
+use self::link::Link;
 use self::pen::Pen;
 use super::mcp::Surface;
 
@@ -189,7 +189,7 @@ impl<H: Heir> Bridge<H> {
     fn use_link(self: &Arc<Self>, link: Link) {
         let link = Arc::new(link);
         *hold(&self.link) = Arc::clone(&link);
-        if link.has_session() && matches!(*link.way, Way::Socket { .. }) {
+        if link.has_session() {
             let bridge = Arc::clone(self);
             tokio::spawn(async move {
                 bridge.listening.clone().run_until_cancelled(bridge.listen(&link)).await;
@@ -197,13 +197,14 @@ impl<H: Heir> Bridge<H> {
         }
     }
 
-    /// Passes on what the holder says by itself, where it does.
+    /// Passes on what the holder says by itself (that its tools changed), where it does.
     async fn listen(&self, link: &Link) {
         while self.link().turn == link.turn {
             match link.send(Method::GET, Bytes::new()).await {
                 Ok(response) if response.status().is_success() && link::has_events(&response) => {
                     relay::relay(response.into_body(), true, &self.pen).await;
                 }
+                Ok(response) if response.status() == StatusCode::SERVICE_UNAVAILABLE => {}
                 // It has nothing to say by itself, or is gone, which is found out elsewhere.
                 _ => return,
             }

@@ -61,7 +61,7 @@ impl Lines {
             match piece {
                 EventPiece::Data(bytes) => self.scribe.put(bytes).await?,
                 EventPiece::End { message: false } if self.scribe.unwritten().is_some() => {
-                    self.scribe.forget()
+                    self.scribe.forget();
                 }
                 EventPiece::End { .. } => self.end().await?,
             }
