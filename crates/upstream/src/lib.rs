@@ -7,6 +7,7 @@ mod log;
 mod state;
 mod stop;
 mod supervise;
+mod supervisor;
 pub mod watch;
 
 use std::collections::HashMap;

@@ -69,7 +69,13 @@ impl Control {
                 for warning in &state.loaded.warnings {
                     tracing::warn!("configuration: {warning}");
                 }
-                tracing::info!(applied = ?outcome.applied, needs_restart = ?outcome.needs_restart, "configuration loaded");
+                tracing::info!(
+                    applied = ?outcome.applied,
+                    needs_restart = ?outcome.needs_restart,
+                    started = ?outcome.reloaded.servers,
+                    ended = ?outcome.reloaded.gone,
+                    "configuration loaded"
+                );
                 Ok(outcome)
             }
             Err(problems) => {

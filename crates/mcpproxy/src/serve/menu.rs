@@ -1,6 +1,6 @@
 //! The menu: the tools that agents see, with their parameters and annotations.
 
-use gateway::request::PARAMETERS;
+use gateway::parameters::PARAMETERS;
 use gateway::{Gateway, Principal, Variant};
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,9 @@
-//! The few routes beside MCP that exist in this version: health, readiness and status.
+//! The routes beside MCP: health, readiness and status here, the rest by area.
+
+pub mod fault;
+pub mod outputs;
+pub mod servers;
+pub mod tools;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,6 +19,7 @@ use gateway::records::StoreHealth;
 use serde_json::{Value, json};
 
 use super::control::Control;
+pub use fault::error;
 
 /// What the routes know.
 pub struct Shared {
@@ -29,11 +35,6 @@ pub struct Shared {
     pub config_file: PathBuf,
     /// The configuration that is obeyed.
     pub control: Control,
-}
-
-/// The error envelope of all routes but MCP.
-pub fn error(status: StatusCode, message: &str) -> Response {
-    (status, Json(json!({"success": false, "error": message}))).into_response()
 }
 
 /// We run.
@@ -63,7 +64,7 @@ impl Shared {
         });
         watch
             .inspect_err(|error| {
-                tracing::warn!("the configuration file cannot be watched ({error}): use SIGHUP")
+                tracing::warn!("the configuration file cannot be watched ({error}): use SIGHUP");
             })
             .ok()
     }

@@ -8,14 +8,14 @@ use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 use gateway::PrincipalKind;
 use gateway::mcp::Server;
 use gateway::records::Source;
 
 use super::guard::{self, Guard};
 use super::mcp::{Agent, Surface};
-use super::rest::{self, Shared};
+use super::rest::{self, Shared, outputs, servers, tools};
 
 const REQUEST_ID: &str = "x-request-id";
 const CLIENT: &str = "x-mcpproxy-client";
@@ -35,6 +35,19 @@ pub fn router(guard: Guard, mcp: Server<Surface>, shared: Arc<Shared>) -> Router
         .route("/healthz", get(rest::healthz))
         .route("/readyz", get(rest::readyz))
         .route("/api/v1/status", get(rest::status))
+        .route("/api/v1/servers", get(servers::list))
+        .route("/api/v1/servers/{id}/enable", post(servers::enable))
+        .route("/api/v1/servers/{id}/disable", post(servers::disable))
+        .route("/api/v1/servers/{id}/restart", post(servers::restart))
+        .route("/api/v1/servers/{id}/tools", get(servers::tools))
+        .route("/api/v1/servers/{id}/logs", get(servers::logs))
+        .route("/api/v1/tools", get(tools::list))
+        .route("/api/v1/index/search", get(tools::search))
+        .route("/api/v1/outputs", get(outputs::list))
+        .route("/api/v1/outputs/{id}", get(outputs::one).delete(outputs::remove))
+        .route("/api/v1/outputs/{id}/verify", post(outputs::verify))
+        .route("/api/v1/config/reload", post(servers::reload))
+        .method_not_allowed_fallback(not_allowed)
         .with_state(shared);
     let routes = mcp.merge(rest).fallback(unknown);
     // The id comes first, so that refusals of the guard carry one too.
@@ -65,6 +78,10 @@ fn source(headers: &HeaderMap) -> Source {
     if client.starts_with("cli/") { Source::Cli } else { Source::Mcp }
 }
 
+async fn not_allowed() -> Response {
+    rest::error(StatusCode::METHOD_NOT_ALLOWED, "this route has no such method; the Allow header names those that it has")
+}
+
 async fn unknown() -> Response {
     rest::error(StatusCode::NOT_FOUND, "no such route; see README.md for the routes of this version")
 }
@@ -75,7 +92,7 @@ async fn with_request_id(mut request: Request, next: Next) -> Response {
     let is_rest = !request.uri().path().starts_with("/mcp");
     let id = given.filter(|_| is_rest).map_or_else(gateway::new_request_id, str::to_owned);
     request.extensions_mut().insert(RequestId(id.clone()));
-    let mut response = next.run(request).await;
+    let mut response = rest::fault::signed(next.run(request).await, &id);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }

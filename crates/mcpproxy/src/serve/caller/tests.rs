@@ -1,3 +1,5 @@
+//! Who is at the other end: unit cases and storms of strangers.
+
 use std::io::{Cursor, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};

@@ -1,3 +1,5 @@
+//! Names, keys and routes, case by case.
+
 use std::net::SocketAddr;
 
 use axum::body::Body;

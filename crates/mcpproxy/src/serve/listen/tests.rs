@@ -1,3 +1,5 @@
+//! Doors, seats and ends of connections.
+
 use std::time::Instant;
 
 use axum::Extension;

@@ -18,6 +18,7 @@ use super::Shared;
 use super::fault::{Asked, Fault, Id, success};
 use super::tools;
 use crate::cli::activity::time;
+use crate::serve::control::Outcome;
 
 /// Lines of a log when nothing else is asked for, and at most.
 pub const LOG_LINES: usize = 50;
@@ -43,20 +44,22 @@ pub async fn list(State(shared): State<Arc<Shared>>) -> Json<Value> {
 
 /// `POST /api/v1/servers/{id}/enable`
 pub async fn enable(State(shared): State<Arc<Shared>>, name: Id) -> Result<Json<Value>, Fault> {
-    switch(&shared, &name?.0, true).await
+    switch(shared, name?.0, true).await
 }
 
 /// `POST /api/v1/servers/{id}/disable`
 pub async fn disable(State(shared): State<Arc<Shared>>, name: Id) -> Result<Json<Value>, Fault> {
-    switch(&shared, &name?.0, false).await
+    switch(shared, name?.0, false).await
 }
 
-async fn switch(shared: &Shared, name: &str, on: bool) -> Result<Json<Value>, Fault> {
-    known(shared, name)?;
-    let done = shared.control.set_enabled(name, on).await;
-    done.map_err(|problems| Fault::new(StatusCode::CONFLICT, problems.join("; ")))?;
+async fn switch(shared: Arc<Shared>, name: String, on: bool) -> Result<Json<Value>, Fault> {
+    known(&shared, &name)?;
+    let server = name.clone();
+    let outcome = changed(move || shared.control.set_enabled(&server, on)).await?;
+    outcome.map_err(|problems| Fault::new(StatusCode::CONFLICT, problems.join("; ")))?;
     let action = if on { "enable" } else { "disable" };
-    Ok(success(json!({"server": name, "action": action, "success": true})))
+    // It is connected, or ended, in the background.
+    Ok(success(json!({"server": name, "action": action, "success": true, "async": true})))
 }
 
 /// `POST /api/v1/servers/{id}/restart`
@@ -102,9 +105,25 @@ pub async fn logs(
 
 /// `POST /api/v1/config/reload`
 pub async fn reload(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Fault> {
-    let reloaded = shared.control.reload(true).await;
-    let reloaded = reloaded.map_err(|problems| Fault::bad(problems.join("; ")))?;
-    Ok(success(super::reloaded(&reloaded)))
+    let outcome = changed(move || shared.control.reload(true)).await?;
+    let outcome = outcome.map_err(|problems| Fault::bad(problems.join("; ")))?;
+    Ok(success(json!({
+        "success": true,
+        "applied_immediately": outcome.needs_restart.is_empty(),
+        "requires_restart": !outcome.needs_restart.is_empty(),
+        "changed_fields": outcome.applied,
+        "restart_fields": outcome.needs_restart,
+        "servers": outcome.reloaded.servers,
+        "gone": outcome.reloaded.gone,
+    })))
+}
+
+/// Changes the configuration on a thread that may block.
+async fn changed(
+    change: impl FnOnce() -> Result<Outcome, Vec<String>> + Send + 'static,
+) -> Result<Result<Outcome, Vec<String>>, Fault> {
+    let broken = |_| Fault::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error; please report it");
+    tokio::task::spawn_blocking(change).await.map_err(broken)
 }
 
 fn known(shared: &Shared, name: &str) -> Result<(), Fault> {

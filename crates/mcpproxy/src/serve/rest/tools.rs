@@ -70,21 +70,10 @@ pub fn found(gateway: &Gateway, query: &str, limit: Option<usize>) -> Result<Val
 }
 
 fn value(tool: &ToolLine) -> Value {
-    let hints = &tool.annotations;
-    let mut annotations = serde_json::Map::new();
-    if let Some(title) = &hints.title {
-        annotations.insert("title".into(), json!(title));
-    }
-    for (name, hint) in [
-        ("readOnlyHint", hints.read_only),
-        ("destructiveHint", hints.destructive),
-        ("idempotentHint", hints.idempotent),
-        ("openWorldHint", hints.open_world),
-    ] {
-        if let Some(hint) = hint {
-            annotations.insert(name.into(), json!(hint));
-        }
-    }
+    let names = ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"];
+    let said = names.into_iter().zip(tool.hints).filter_map(|(name, hint)| Some((name, hint?)));
+    let annotations: serde_json::Map<String, Value> =
+        said.map(|(name, hint)| (name.to_owned(), json!(hint))).collect();
     json!({
         "name": tool.tool,
         "server_name": tool.server,
