@@ -2,8 +2,8 @@
 """`make bench`: what the gateway costs, measured beside the bare upstream and beside the floor of a save.
 
 Each run of the gateway comes right after the same run against what it is held against, so that both had the same
-machine. Figures are medians over the rounds (ROUNDS, 3), ratios are ratios of medians. Nothing here fails for being slow; a wrong
-reply, an envelope that does not match or a file that differs does.
+machine. Figures are medians over the rounds (ROUNDS, 3), ratios are ratios of medians. Nothing here fails for being
+slow; a wrong reply, an envelope that does not match or a file that differs does.
 """
 
 import itertools
@@ -80,35 +80,41 @@ def large(lab, table, url, servers):
     for server in UPSTREAMS:
         save(lab, gateway, "warm-up", server, 0, SAVES[0], 1)
     ours, others = {}, {}
-    for number in lab.rounds():
+    for number in lab.rounds(more=2):
         for server in UPSTREAMS:
             case = f"{LARGE // MB} MB forwarded, {UPSTREAMS[server]}"
             words = ("--case", "big", "--bytes", LARGE, "--calls", 3, "--warm-up", 0)
-            others.setdefault((LARGE, server, case), []).append(lab.load("bare", case, ("--url", url), number, *words))
-            ours.setdefault((LARGE, server, case), []).append(
-                lab.load("gateway", case, gateway.where(server), number, *words))
+            key = (LARGE, server, case)
+            others.setdefault(key, []).append(lab.load("bare", case, ("--url", url), number, *words))
+            ours.setdefault(key, []).append(lab.load("gateway", case, gateway.where(server), number, *words))
         for size_, server in itertools.product(SAVES, UPSTREAMS):
             case = f"{size_ // MB} MB saved, {UPSTREAMS[server]}"
             count = 3 if size_ == LARGE else 1
-            others.setdefault((size_, server, case), []).append(floor(lab, case, number, size_, count))
-            ours.setdefault((size_, server, case), []).append(save(lab, gateway, case, server, number, size_, count))
+            key = (size_, server, case)
+            others.setdefault(key, []).append(floor(lab, case, number, size_, count))
+            ours.setdefault(key, []).append(save(lab, gateway, case, server, number, size_, count))
     for (size_, server, case), runs in ours.items():
         add_large(table, case, size_, runs, others[size_, server, case], idle)
     lab.stop(gateway.process)
-    saved = {key[:2]: [median(all_[key], "p50_us") for all_ in (ours, others)] for key in ours if "saved" in key[2]}
+    saved = {key[:2]: (median(ours[key], "p50_us"), cpu_us(ours[key]), median(others[key], "p50_us"))
+             for key in ours if "saved" in key[2]}
     return [linear(server, saved) for server in UPSTREAMS]
 
 
 def linear(server, saved):
-    """Whether twice the bytes take at most LINEAR times the time, in words."""
-    steps, held = [], True
+    """Whether twice the bytes take at most LINEAR times the time, in words: by the clock and by the CPU time, which
+    others on the machine disturb less; and what the floor did meanwhile."""
+    growths = []
     for size_ in SAVES[1:]:
         half, whole = saved[size_ // 2, server], saved[size_, server]
-        grown, floor_grown = (after / before if before else 0 for before, after in zip(half, whole))
-        held = held and 0 < grown <= LINEAR
-        steps.append(f"{size_ // 2 // MB} to {size_ // MB} MB x {grown:.2f} (floor x {floor_grown:.2f})")
-    verdict = "yes" if held else "NO"
-    return f"twice the bytes in at most {LINEAR} times the time, {UPSTREAMS[server]}: {verdict}; {', '.join(steps)}"
+        growths.append([after / before if after and before else float("inf") for before, after in zip(half, whole)])
+    words = []
+    for what, grown in zip(("time", "CPU", "floor"), zip(*growths)):
+        steps = ", ".join(f"x {growth:.2f}" for growth in grown)
+        verdict = "" if what == "floor" else " yes," if max(grown) <= LINEAR else " NO,"
+        words.append(f"{what}:{verdict} {steps}")
+    sizes = ", ".join(str(size_ // MB) for size_ in SAVES)
+    return f"{UPSTREAMS[server]} saves of {sizes} MB, each step at most x {LINEAR}: {'; '.join(words)}"
 
 
 def save(lab, gateway, case, server, number, size_, calls):
@@ -118,8 +124,8 @@ def save(lab, gateway, case, server, number, size_, calls):
 
 
 def floor(lab, case, number, size_, count):
-    """The median of as many floors as there are saves, in the form of a load's figures. One more goes before, so that the
-    pages of memory that it is the first to use are there for both."""
+    """The median of as many floors as there are saves, in the form of a load's figures. One more goes before, so that
+    the pages of memory that it is the first to use are there for both."""
     runs = [lab.run("floor", "--bytes", size_, "--dir", lab.dir / "saved") for _ in range(count + 1)][1:]
     broken = next((run for run in runs if run.get("errors")), None)
     if broken:

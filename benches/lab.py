@@ -1,7 +1,7 @@
 """What a bench works with: its processes, its directory, the load client, and the file of its figures.
 
-Loopback only. Every process is started here, in a group of its own, and only those are stopped, by number. Everything is
-gone at the end but the figures, target/bench/NAME-TIME.jsonl, one JSON object a line.
+Loopback only. Every process is started here, in a group of its own, and only those are stopped, by number. Everything
+is gone at the end but the figures, target/bench/NAME-TIME.jsonl, one JSON object a line.
 """
 
 import json
@@ -70,9 +70,9 @@ class Lab:
             raise Trouble(f"{built} is not there: cargo build --release -p mcpproxy -p benchkit")
         return Path(shutil.copy2(built, self.dir / name))
 
-    def rounds(self, count=None):
-        """Round numbers; after the first, none is begun when the bench's time is over."""
-        for number in range(count or int(os.environ.get("ROUNDS", "3"))):
+    def rounds(self, more=0):
+        """Round numbers, ROUNDS and `more`; after the first, none is begun when the bench's time is over."""
+        for number in range(int(os.environ.get("ROUNDS", "3")) + more):
             if number and time.monotonic() - self.began > self.seconds:
                 self.cut = True
                 return
@@ -229,7 +229,7 @@ def median(rounds, key):
 
 
 def cpu_us(rounds):
-    """CPU time for one call over all rounds, in microseconds: together, since the kernel counts in hundredths of a second.
+    """CPU time for one call over all rounds together, since the kernel counts in hundredths of a second; microseconds.
     None when it was not measured."""
     measured = [figures for figures in rounds if figures.get("cpu_s") is not None and figures.get("calls")]
     calls = sum(figures["calls"] for figures in measured)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """`make bench-peers`: this gateway and the peers that are installed, each beside the bare upstream.
 
-Peers are looked for beneath $PEERS (~/.cache/mcp-peers): npm/NAME/node_modules, py/NAME/bin, cargo/NAME/bin. All that are
-found run at the same time and take turns, case by case, each run right after the same run against the bare upstream.
+Peers are looked for beneath $PEERS (~/.cache/mcp-peers): npm/NAME/node_modules, py/NAME/bin, cargo/NAME/bin. All that
+are found run at the same time and take turns, case by case, each run right after the same run against the bare
+upstream.
 Nothing is installed from here.
 """
 
@@ -75,7 +76,8 @@ KNOWN = [
     Peer("mcp-proxy (PyPI), stdio", "py/mcpproxy/bin/mcp-proxy", lambda lab, port, url: [
         "--host", "127.0.0.1", "--port", port, "--log-level", "ERROR", "--", *bench.stdio_upstream(lab)]),
     Peer("FastMCP, HTTP", "py/fastmcp/bin/fastmcp", lambda lab, port, url: [
-        "run", url, "--transport", "http", "--host", "127.0.0.1", "--port", port, "--no-banner", "--log-level", "ERROR"]),
+        "run", url, "--transport", "http", "--host", "127.0.0.1", "--port", port,
+        "--no-banner", "--log-level", "ERROR"]),
     Peer("FastMCP, stdio", "py/fastmcp/bin/fastmcp", lambda lab, port, url: [
         "run", command_file(lab, "fastmcp", child(lab)), "--transport", "http", "--host", "127.0.0.1", "--port", port,
         "--no-banner", "--log-level", "ERROR"]),
