@@ -46,6 +46,8 @@ pub use reload::Reloaded;
 pub use reply::Reply;
 pub use tools::ToolLine;
 pub use upstream::Status as UpstreamStatus;
+/// Where the log of a server lies, given the directory of logs.
+pub use upstream::log_path_of as server_log;
 /// The record, for readers.
 pub mod records {
     pub use store::{

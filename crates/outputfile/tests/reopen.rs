@@ -99,9 +99,9 @@ fn another_content_is_refused_whatever_its_size() {
         for in_place in [true, false] {
             let saved = saved(&roots, &lab.at("file"), true, TEXT);
             if in_place {
-                fs::write(&saved.path, content).unwrap()
+                fs::write(&saved.path, content).unwrap();
             } else {
-                replace(&saved.path, content)
+                replace(&saved.path, content);
             }
             changed(&lab, &roots, &saved, what);
         }
@@ -313,4 +313,26 @@ fn errors_of_the_system_are_named_and_are_no_change() {
     let roots = lab.hooked(common::failing(Call::Read, libc::EIO));
     let error = roots.verify_saved(text(&saved.path), &expected(&saved)).unwrap_err();
     assert!(matches!(error, ReadError::Io { .. }), "{error}");
+}
+
+#[test]
+fn the_file_of_a_trusted_owner_is_read_and_removed_with_their_identity() {
+    const NOBODY: u32 = 65534;
+    if !is_root() {
+        return skip("needs root to act as others");
+    }
+    let lab = Lab::open_to_all();
+    std::os::unix::fs::chown(&lab.root, Some(NOBODY), Some(NOBODY)).unwrap();
+    let trusting = || open(Settings { trusted_owners: vec!["nobody".to_owned()], ..lab.settings() });
+    let saved = saved(&trusting(), &lab.at("d/file"), false, TEXT);
+    assert_eq!(reopened(&trusting(), &saved).unwrap(), TEXT);
+    // What the owner may not do, we do not do for them.
+    let above = saved.path.parent().unwrap();
+    std::os::unix::fs::chown(above, Some(0), Some(0)).unwrap();
+    fs::set_permissions(above, fs::Permissions::from_mode(0o755)).unwrap();
+    let error = trusting().remove_saved(text(&saved.path), &expected(&saved)).unwrap_err();
+    assert!(!error.is_change() && saved.path.exists(), "{error}");
+    std::os::unix::fs::chown(above, Some(NOBODY), Some(NOBODY)).unwrap();
+    trusting().remove_saved(text(&saved.path), &expected(&saved)).unwrap();
+    assert!(!saved.path.exists());
 }

@@ -20,6 +20,7 @@ use policy::Permit;
 use wire::client::{CallError, CallOptions, Client};
 use wire::spool::{Body, Spools};
 
+pub use log::path_of as log_path_of;
 pub use state::{State, Status};
 
 use supervise::{Start, Supervised};

@@ -32,7 +32,7 @@ struct Inner {
 impl Log {
     /// Opens (or continues) `server-<name>.log`, mode 0600. A log that cannot be opened is no reason not to run a server.
     pub fn open(dir: &Path, server: &str) -> Self {
-        let path = dir.join(format!("server-{}.log", file_name(server)));
+        let path = path_of(dir, server);
         let file = append(&path);
         let bytes = file.as_ref().and_then(|f| f.metadata().ok()).map_or(0, |m| m.len());
         Self { path, inner: Arc::new(Mutex::new(Inner { file, bytes, tail: VecDeque::new() })) }
@@ -115,6 +115,12 @@ impl Log {
             self.write(&printable(&line), true);
         }
     }
+}
+
+/// Where the log of a server lies, whether it runs or not.
+#[must_use]
+pub fn path_of(dir: &Path, server: &str) -> PathBuf {
+    dir.join(format!("server-{}.log", file_name(server)))
 }
 
 fn append(path: &Path) -> Option<File> {

@@ -233,7 +233,8 @@ fn unwritable(target: &Path, error: &io::Error) -> Problem {
     Problem::new(target.display().to_string(), format!("cannot be written ({error})"), fix)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 

@@ -190,8 +190,8 @@ mod tests {
     use super::Step::{Index, Key, Server};
     use super::*;
 
-    fn set(text: &str, at: &[Step<'_>], value: Value) -> String {
-        changed(text, at, Some(&value)).unwrap_or_else(|p| panic!("{text}: {p}"))
+    fn set(text: &str, at: &[Step<'_>], value: impl Into<Value>) -> String {
+        changed(text, at, Some(&value.into())).unwrap_or_else(|p| panic!("{text}: {p}"))
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{check, good, lines, warned};
 const SERVER: &str = "mcpServers[].";
 
 /// A file in which `key` has a value, or is left out, with whatever it needs around it.
-fn file(key: &Key, value: Option<Value>) -> String {
+pub fn file(key: &Key, value: Option<Value>) -> String {
     let root = match key.path.strip_prefix(SERVER) {
         Some(rest) => {
             let mut entry = entry_for(rest);
@@ -67,7 +67,7 @@ fn put(object: &mut Map<String, Value>, path: &str, value: Option<Value>) {
     }
 }
 
-fn example(key: &Key) -> Value {
+pub fn example(key: &Key) -> Value {
     serde_json::from_str(key.example).unwrap_or_else(|e| panic!("{}: {e}", key.path))
 }
 

@@ -2,11 +2,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 #![allow(clippy::needless_pass_by_value, reason = "cases read better as literals")]
 
+mod changes;
+mod describing;
+#[cfg(unix)]
+mod editing;
 mod keys;
 #[cfg(unix)]
 mod loading;
 mod servers;
 mod values;
+#[cfg(unix)]
+mod watching;
 
 use config::{Config, Document, Overrides, Problem, Sources, Variables};
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::output;
 use super::setup::{self, exit};
+use super::table::{Cell, Column, Keep, Table, Tint};
 use super::{Common, Form};
 
 /// What to show of the record.
@@ -114,52 +115,60 @@ fn words<T: Copy + std::fmt::Display>(
         .collect()
 }
 
+const COLUMNS: [Column; 9] = [
+    Column::new("ID", Keep::All),
+    Column::new("SRC", Keep::All).spare(),
+    Column::new("TYPE", Keep::All).spare(),
+    Column::new("SERVER", Keep::Start),
+    Column::new("TOOL", Keep::Start),
+    Column::new("STATUS", Keep::All),
+    Column::new("REASON", Keep::Start),
+    Column::new("MS", Keep::All).right().spare(),
+    Column::new("TIME (UTC)", Keep::All).spare(),
+];
+
 fn print_list(events: &[Event], list: &List, form: Form) {
-    if form == Form::Json {
+    if form != Form::Table {
         let activities: Vec<Value> = events.iter().map(value).collect();
         let page = json!({"activities": activities, "limit": list.limit, "offset": list.offset});
-        return output::line(&page.to_string());
+        output::value(form, &page);
+        return;
     }
-    let rows: Vec<Vec<String>> = events
-        .iter()
-        .map(|e| {
-            let text = |field: &Option<String>| field.as_deref().unwrap_or("-").to_owned();
-            vec![
-                e.id.clone(),
-                e.source.to_string(),
-                e.kind.to_string(),
-                output::cell(&text(&e.server), 24),
-                output::cell(&text(&e.tool), 32),
-                e.status.to_string(),
-                e.reason.map_or("-".into(), |r| r.to_string()),
-                e.duration_us.map_or("-".into(), milliseconds),
-                time(e.time_ms),
-            ]
-        })
-        .collect();
-    if rows.is_empty() {
+    let mut table = Table::new(&COLUMNS);
+    for event in events {
+        let text = |field: &Option<String>| Cell::from(field.as_deref().unwrap_or("-"));
+        let status = Cell::from(event.status.to_string()).tinted(match event.status {
+            Status::Success => Tint::Good,
+            Status::Error | Status::Abandoned => Tint::Bad,
+            _ => Tint::Attention,
+        });
+        table.row(vec![
+            event.id.as_str().into(),
+            event.source.to_string().into(),
+            event.kind.to_string().into(),
+            text(&event.server),
+            text(&event.tool),
+            status,
+            event.reason.map_or("-".into(), |reason| reason.to_string()).into(),
+            event.duration_us.map_or("-".into(), milliseconds).into(),
+            time(event.time_ms).into(),
+        ]);
+    }
+    if table.is_empty() {
         return output::tell("No events match.");
     }
-    output::print(&output::table(
-        &["ID", "SRC", "TYPE", "SERVER", "TOOL", "STATUS", "REASON", "MS", "TIME (UTC)"],
-        &rows,
-    ));
+    table.print();
 }
 
 fn print_one(event: &Event, form: Form) {
     let value = value(event);
-    if form == Form::Json {
-        return output::line(&json!({"activity": value}).to_string());
+    if form != Form::Table {
+        output::value(form, &json!({"activity": value}));
+        return;
     }
     let Value::Object(members) = value else { return };
     for (name, value) in members.into_iter().filter(|(_, v)| !v.is_null()) {
-        let text = match value {
-            Value::String(text) => text,
-            other => other.to_string(),
-        };
-        // A line of a value must not look like a line of ours.
-        let text = output::shown(&text).replace('\n', &format!("\n{:23}", ""));
-        output::line(&format!("{name:<22} {text}"));
+        output::pair(&name, &value.as_str().map_or_else(|| value.to_string(), str::to_owned));
     }
 }
 

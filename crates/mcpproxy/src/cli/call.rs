@@ -5,24 +5,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::{Args, Subcommand};
-use config::{Config, LogLevel};
+use config::LogLevel;
 use gateway::call::Call;
 use gateway::mcp::Payload;
 use gateway::records::Source;
 use gateway::remote::{CallError, CallOptions};
 use gateway::{Caller, Principal, PrincipalKind};
 use serde_json::json;
-use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::place::{Failure, Place, place};
+use super::progress::Progress;
 use super::remote::Remote;
 use super::setup::{self, Configured, exit};
-use super::{Common, Form, output, result, serve};
+use super::{Common, Form, output, result, serve, yaml};
 use crate::daemon::datadir::DataDir;
-use crate::daemon::lock::{Lock, LockError};
-
-/// How long a call waits for a data directory that is held by somebody who does not say where it listens.
-const HELD: Duration = Duration::from_secs(10);
+use crate::daemon::lock::Lock;
 
 /// Which of the three tools is used.
 #[derive(Subcommand)]
@@ -82,28 +80,7 @@ pub fn run(common: &Common, variant: Variant) -> u8 {
             return exit::GENERAL;
         }
     };
-    call(common, variant, &flags).unwrap_or_else(|error| {
-        if let Failure::Text(text) = &error {
-            output::tell(&format!("Error: {}", output::shown(text)));
-        }
-        match error {
-            Failure::Text(_) => exit::GENERAL,
-            Failure::Code(code) => code,
-        }
-    })
-}
-
-/// The end of a command that did not get to its call.
-enum Failure {
-    Text(String),
-    /// The reason was told already.
-    Code(u8),
-}
-
-impl From<String> for Failure {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
+    call(common, variant, &flags).unwrap_or_else(Failure::tell)
 }
 
 fn call(common: &Common, variant: gateway::Variant, flags: &Flags) -> Result<u8, Failure> {
@@ -112,10 +89,14 @@ fn call(common: &Common, variant: gateway::Variant, flags: &Flags) -> Result<u8,
     // Its output is the answer; what a gateway says of its day would only be in the way.
     setup::log(configured.config(), common.log_level.is_none().then_some(LogLevel::Warn));
     let called = async {
-        match place(configured.config()).await? {
-            Place::Running(remote) => through(&remote, &configured, variant, &arguments).await,
-            Place::Free(dir, lock) => alone(configured, (dir, lock), variant, arguments).await,
-        }
+        let progress = Progress::of(&flags.tool_name);
+        let raw = match place(configured.config()).await {
+            Ok(Place::Running(remote)) => through(&remote, &configured, variant, &arguments, &progress).await,
+            Ok(Place::Free(dir, lock)) => alone(configured, (dir, lock), variant, arguments).await,
+            Err(failure) => Err(failure),
+        };
+        progress.end().await;
+        raw
     };
     let raw = setup::block_on(called).map_err(Failure::Code)??;
     Ok(print(&raw, common.output))
@@ -156,49 +137,24 @@ impl Flags {
     }
 }
 
-/// Where a call is made.
-enum Place {
-    /// Through the gateway that runs.
-    Running(Remote),
-    /// In this process, which holds the data directory now.
-    Free(DataDir, Lock),
-}
-
-/// Finds the gateway that runs, or takes its place. One that has just started, and another call like this one, hold the
-/// data directory without saying where they are; they are waited for.
-async fn place(config: &Config) -> Result<Place, Failure> {
-    let until = Instant::now() + HELD;
-    loop {
-        if let Some(remote) = Remote::find(config)? {
-            return Ok(Place::Running(remote));
-        }
-        let dir = DataDir::open(&config.data_dir).map_err(|e| told(&e, e.exit_code()))?;
-        match Lock::take(&dir) {
-            Ok(lock) => return Ok(Place::Free(dir, lock)),
-            Err(LockError::Held { .. }) if Instant::now() < until => sleep(Duration::from_millis(100)).await,
-            Err(error @ LockError::Held { .. }) => {
-                let code = error.exit_code();
-                let more = "it does not say where it listens; to make calls side by side, start `mcpproxy serve` once";
-                return Err(told(&format!("{error} ({more})"), code));
-            }
-            Err(error) => return Err(told(&error, error.exit_code())),
-        }
-    }
-}
-
 /// Through the running gateway.
 async fn through(
     remote: &Remote,
     configured: &Configured,
     variant: gateway::Variant,
     arguments: &Bytes,
+    progress: &Progress,
 ) -> Result<Vec<u8>, Failure> {
     let config = configured.config();
     let client = remote.client(config).await?;
     // The gateway ends the call by its own limits, which it alone knows; ours only catches one that is gone.
     let patience = config.call_tool_total_timeout + Duration::from_secs(60);
-    let options =
-        CallOptions { timeout: patience, total: patience, cancel: cancelled_by_ctrl_c(), progress: None };
+    let options = CallOptions {
+        timeout: patience,
+        total: patience,
+        cancel: cancelled_by_ctrl_c(),
+        progress: progress.sender(),
+    };
     let answer = client.call_tool(variant.tool_name(), arguments.clone(), options).await;
     let body = match answer {
         Ok(body) => body,
@@ -251,11 +207,6 @@ fn cancelled_by_ctrl_c() -> CancellationToken {
     cancel
 }
 
-fn told(error: &impl std::fmt::Display, code: u8) -> Failure {
-    output::tell(&format!("Error: {}", output::shown(&error.to_string())));
-    Failure::Code(code)
-}
-
 fn read_all(mut reader: impl Read) -> Result<Vec<u8>, Failure> {
     let mut raw = Vec::new();
     reader.read_to_end(&mut raw).map_err(|e| Failure::Text(format!("the answer could not be read: {e}")))?;
@@ -268,6 +219,8 @@ fn print(raw: &[u8], form: Form) -> u8 {
     if form == Form::Json {
         output::write(raw);
         output::print("\n");
+    } else if form == Form::Yaml {
+        output::print(&yaml::of(&String::from_utf8_lossy(raw)));
     } else if shown.is_error {
         output::tell(&output::shown(&shown.text));
     } else if std::io::stdout().is_terminal() {

@@ -1,15 +1,23 @@
 //! The command line: what can be typed, and which room answers it.
 
-mod activity;
+pub mod activity;
 mod call;
+mod configure;
 mod demo;
 mod demo_upstream;
 mod output;
+mod outputs;
+mod place;
+mod progress;
 mod remote;
 mod result;
 mod serve;
 mod setup;
 mod status;
+mod table;
+mod tools;
+mod upstream;
+mod yaml;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -62,6 +70,8 @@ pub enum Form {
     Table,
     /// For programs.
     Json,
+    /// For programs and people.
+    Yaml,
 }
 
 #[derive(Subcommand)]
@@ -73,10 +83,30 @@ enum Command {
         #[command(subcommand)]
         variant: call::Variant,
     },
+    /// The tools that can be called, and finding one by words
+    Tools {
+        #[command(subcommand)]
+        what: tools::What,
+    },
+    /// The upstream servers: what they do, switching them on and off, their logs
+    Upstream {
+        #[command(subcommand)]
+        what: upstream::What,
+    },
+    /// The saved answers: where they are, whether they still are what was saved, removing them
+    Outputs {
+        #[command(subcommand)]
+        what: outputs::What,
+    },
     /// What was called, by whom, how it ended and where the answer went
     Activity {
         #[command(subcommand)]
         what: activity::What,
+    },
+    /// The configuration file: check it, show it, begin one, load it again
+    Config {
+        #[command(subcommand)]
+        what: configure::What,
     },
     /// Whether a gateway runs here, where it listens and how its servers are
     Status(status::Flags),
@@ -109,7 +139,11 @@ pub fn run() -> ExitCode {
     let code = match line.command.unwrap_or_else(|| Command::Serve(serve::Flags::default())) {
         Command::Serve(flags) => serve::run(&common, flags),
         Command::Call { variant } => call::run(&common, variant),
+        Command::Tools { what } => tools::run(&common, &what),
+        Command::Upstream { what } => upstream::run(&common, what),
+        Command::Outputs { what } => outputs::run(&common, what),
         Command::Activity { what } => activity::run(&common, what),
+        Command::Config { what } => configure::run(&common, &what),
         Command::Status(flags) => status::run(&common, &flags),
         Command::Demo => demo::run(),
         Command::DemoUpstream => demo_upstream::run(),

@@ -3,6 +3,10 @@
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde_json::Value;
+
+use super::{Form, yaml};
+
 /// Prints on standard output. A closed pipe ends the program's output quietly.
 pub fn print(text: &str) {
     write(text.as_bytes());
@@ -55,40 +59,20 @@ fn is_treacherous(c: char) -> bool {
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// The same on one line and at most `width` characters.
-pub fn cell(text: &str, width: usize) -> String {
-    let line: String = shown(text).chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
-    if line.chars().count() <= width {
-        return line;
+/// Prints a value in a form for programs. `false`: a person is to read it, and nothing was printed.
+pub fn value(form: Form, value: &Value) -> bool {
+    match form {
+        Form::Table => return false,
+        Form::Json => line(&value.to_string()),
+        Form::Yaml => print(&yaml::of(&value.to_string())),
     }
-    let mut cut: String = line.chars().take(width.saturating_sub(1)).collect();
-    cut.push('…');
-    cut
+    true
 }
 
-/// A table: columns as wide as their widest cell, the last one as long as it is.
-pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
-    let widths: Vec<usize> = head
-        .iter()
-        .enumerate()
-        .map(|(i, name)| {
-            let cells = rows.iter().filter_map(|r| r.get(i)).map(|c| c.chars().count());
-            cells.chain([name.len()]).max().unwrap_or(0)
-        })
-        .collect();
-    let head = head.iter().map(|h| (*h).to_owned()).collect();
-    let mut text = String::new();
-    for row in std::iter::once(&head).chain(rows) {
-        let last = row.len().saturating_sub(1);
-        for (i, cell) in row.iter().enumerate() {
-            text.push_str(cell);
-            if i < last {
-                text.extend(std::iter::repeat_n(' ', widths[i] - cell.chars().count() + 2));
-            }
-        }
-        text.push('\n');
-    }
-    text
+/// Prints a name and its value, for a person. A line of the value does not look like a line of ours.
+pub fn pair(name: &str, value: &str) {
+    let value = shown(value).replace('\n', &format!("\n{:23}", ""));
+    line(&format!("{name:<22} {value}"));
 }
 
 #[cfg(test)]
@@ -96,10 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_line_up_and_control_characters_do_not_reach_the_terminal() {
-        let rows = vec![vec!["é".into(), "b".into()], vec!["long".into(), "c".into()]];
-        assert_eq!(table(&["A", "B"], &rows), "A     B\né     b\nlong  c\n");
-        assert_eq!(cell("a\u{1b}]0;x\u{7}\nb", 20), "a\u{fffd}]0;x\u{fffd} b");
-        assert_eq!(cell("abcdef", 4), "abc…");
+    fn what_could_deceive_a_terminal_or_its_reader_is_replaced() {
+        assert_eq!(shown("a\u{1b}]0;x\u{7}\nb\u{202e}c"), "a\u{fffd}]0;x\u{fffd}\nb\u{fffd}c");
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use config::Config;
 use gateway::remote::{Client, HttpOptions, Spools};
+use http::Method;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -23,6 +24,20 @@ const CLIENT: &str = concat!("cli/", env!("CARGO_PKG_VERSION"));
 pub struct Remote {
     run: RunFile,
     key: Option<ApiKey>,
+}
+
+/// Why a route gave no data.
+pub struct Refused {
+    /// The status of its answer, if there was one.
+    pub status: Option<http::StatusCode>,
+    /// What it said.
+    pub message: String,
+}
+
+/// A text as one segment of a path.
+pub fn segment(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'~');
+    text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }
 
 impl Remote {
@@ -84,25 +99,37 @@ impl Remote {
     /// # Errors
     /// It did not answer, or not with success.
     pub async fn get(&self, path: &str) -> Result<Value, String> {
-        let response = tokio::time::timeout(Duration::from_secs(10), self.send(path))
-            .await
-            .map_err(|_| "the running gateway did not answer within 10 seconds".to_owned())??;
-        let status = response.0;
-        let value: Value =
-            serde_json::from_slice(&response.1).map_err(|e| format!("its answer cannot be read: {e}"))?;
-        if status.is_success() { Ok(value) } else { Err(format!("it answered {status}: {}", value["error"])) }
+        self.ask(Method::GET, path, Duration::from_secs(10)).await.map_err(|refused| refused.message)
     }
 
-    async fn send(&self, path: &str) -> Result<(http::StatusCode, Bytes), String> {
+    /// Asks one of its routes with any method, and waits for the answer this long.
+    ///
+    /// # Errors
+    /// It did not answer, or not with success.
+    pub async fn ask(&self, method: Method, path: &str, patience: Duration) -> Result<Value, Refused> {
+        let told = |message: String| Refused { status: None, message };
+        let late = || format!("the running gateway did not answer within {} seconds", patience.as_secs());
+        let sent = tokio::time::timeout(patience, self.send(method, path)).await;
+        let (status, body) = sent.map_err(|_| told(late()))?.map_err(told)?;
+        let value: Result<Value, _> = serde_json::from_slice(&body);
+        let value = value.map_err(|e| told(format!("the running gateway's answer cannot be read: {e}")))?;
+        if status.is_success() {
+            return Ok(value);
+        }
+        let why = value["error"].as_str().map_or_else(|| format!("it answered {status}"), str::to_owned);
+        Err(Refused { status: Some(status), message: why })
+    }
+
+    async fn send(&self, method: Method, path: &str) -> Result<(http::StatusCode, Bytes), String> {
         let text = |e: std::io::Error| format!("the running gateway cannot be reached: {e}");
         match (&self.run.socket, self.run.listen) {
             (Some(socket), _) => {
                 let stream = crate::daemon::socket::connect(socket).await.map_err(text)?;
-                exchange(TokioIo::new(stream), "localhost", path, None).await
+                exchange(TokioIo::new(stream), "localhost", method, path, None).await
             }
             (None, Some(address)) => {
                 let stream = tokio::net::TcpStream::connect(address).await.map_err(text)?;
-                exchange(TokioIo::new(stream), &address.to_string(), path, self.key.as_ref()).await
+                exchange(TokioIo::new(stream), &address.to_string(), method, path, self.key.as_ref()).await
             }
             (None, None) => Err("it serves one agent over stdio and has no socket".into()),
         }
@@ -112,6 +139,7 @@ impl Remote {
 async fn exchange<T>(
     io: T,
     host: &str,
+    method: Method,
     path: &str,
     key: Option<&ApiKey>,
 ) -> Result<(http::StatusCode, Bytes), String>
@@ -121,7 +149,11 @@ where
     let text = |e: hyper::Error| format!("the running gateway broke the connection: {e}");
     let (mut sender, connection) = hyper::client::conn::http1::handshake(io).await.map_err(text)?;
     tokio::spawn(connection);
-    let mut request = http::Request::get(path).header("host", host).header("x-mcpproxy-client", CLIENT);
+    let mut request = http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", host)
+        .header("x-mcpproxy-client", CLIENT);
     if let Some(key) = key {
         request = request.header("x-api-key", key.reveal());
     }

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::remote::{self, Remote};
 use super::setup::{self, exit};
-use super::{Common, Form, output};
+use super::table::{Cell, Column, Keep, Table, Tint, fitted};
+use super::{Common, output};
 
 /// Flags of `status`.
 #[derive(Args)]
@@ -52,9 +53,8 @@ pub fn run(common: &Common, flags: &Flags) -> u8 {
     status["api_key_origin"] = json!(key.as_ref().map(|(_, origin)| origin));
     status["config_path"] = json!(configured.sources.path);
     status["data_dir"] = json!(config.data_dir);
-    match common.output {
-        Form::Json => output::line(&status.to_string()),
-        Form::Table => print(&status),
+    if !output::value(common.output, &status) {
+        print(&status);
     }
     exit::OK
 }
@@ -97,15 +97,36 @@ fn print(status: &Value) {
         }
         return;
     };
-    let rows: Vec<Vec<String>> = servers
-        .iter()
-        .map(|s| {
-            let detail = output::cell(&text(&s["detail"]), 120);
-            vec![text(&s["name"]), text(&s["protocol"]), text(&s["state"]), text(&s["tool_count"]), detail]
-        })
-        .collect();
+    let mut table = Table::new(&[
+        Column::new("SERVER", Keep::Start),
+        Column::new("PROTOCOL", Keep::All),
+        Column::new("STATE", Keep::All),
+        Column::new("TOOLS", Keep::All).right(),
+        Column::new("DETAIL", Keep::Start),
+    ]);
+    for server in servers {
+        let state = text(&server["state"]);
+        let tint = state_tint(&state);
+        table.row(vec![
+            text(&server["name"]).into(),
+            text(&server["protocol"]).into(),
+            Cell::from(state).tinted(tint),
+            text(&server["tool_count"]).into(),
+            fitted(&text(&server["detail"]), 120, Keep::Start).into(),
+        ]);
+    }
     output::print("\n");
-    output::print(&output::table(&["SERVER", "PROTOCOL", "STATE", "TOOLS", "DETAIL"], &rows));
+    table.print();
+}
+
+/// The colour of a server's state.
+pub fn state_tint(state: &str) -> Tint {
+    match state {
+        "ready" => Tint::Good,
+        "failed" | "unsupported" => Tint::Bad,
+        "connecting" | "quarantined" => Tint::Attention,
+        _ => Tint::Plain,
+    }
 }
 
 #[cfg(test)]

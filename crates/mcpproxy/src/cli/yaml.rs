@@ -157,7 +157,7 @@ mod tests {
     fn values_stand_in_blocks_with_their_digits_and_their_order() {
         let json = r#"{"z":1,"a":{"list":[1,{"x":null,"y":[]},[true,"b"]],"none":{}},"n":1e45,"m":123456789012345678901234567890,"z":2}"#;
         let expected = "z: 2\na:\n  list:\n    - 1\n    - x: null\n      \"y\": []\n    - - true\n      - b\n  none: {}\n\
-                        n: 1.0e+45\nm: 123456789012345678901234567890\n";
+                        \"n\": 1.0e+45\nm: 123456789012345678901234567890\n";
         assert_eq!(of(json), expected);
         assert_eq!(of("[]"), "[]\n");
         assert_eq!(of("\"x\""), "x\n");
@@ -166,9 +166,10 @@ mod tests {
 
     #[test]
     fn words_that_mean_something_are_quoted() {
-        for text in
-            ["", "yes", "No", "~", "1", "-", "a: b", "a #b", " a", "a ", "01:20", "é", "#", "<<", "=", "0x1f", "*a", "NULL"]
-        {
+        for text in [
+            "", "yes", "No", "~", "1", "-", "a: b", "a #b", " a", "a ", "01:20", "é", "#", "<<", "=", "0x1f",
+            "*a", "NULL",
+        ] {
             let out = scalar(text);
             assert!(out.starts_with('"') && out.ends_with('"'), "{text:?} became {out}");
         }

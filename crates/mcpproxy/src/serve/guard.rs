@@ -7,10 +7,11 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 
 use super::caller::Verdict;
 use super::listen::ConnectionFacts;
+use super::rest::fault;
 use crate::daemon::apikey::ApiKey;
 
 mod names;
@@ -283,22 +284,20 @@ impl Refusal {
 
     /// REST clients get the REST envelope, others a line of text.
     fn into_response_for(self, path: &str) -> Response {
-        let (kind, body) = if path.starts_with("/api/") {
-            let body = serde_json::json!({"success": false, "error": self.message});
-            ("application/json", body.to_string())
+        let mut response = if path.starts_with("/api/") {
+            fault::error(self.status, &self.message)
         } else {
-            ("text/plain; charset=utf-8", format!("{}\n", self.message))
+            let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+            (self.status, kind, format!("{}\n", self.message)).into_response()
         };
-        let plain = [
-            (header::CONTENT_TYPE, kind),
-            (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-            (header::CACHE_CONTROL, "no-store"),
-        ];
+        let headers = response.headers_mut();
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if self.status == StatusCode::UNAUTHORIZED {
-            let challenge = [(header::WWW_AUTHENTICATE, "Bearer realm=\"mcpproxy\"")];
-            return (self.status, plain, challenge, body).into_response();
+            let challenge = HeaderValue::from_static("Bearer realm=\"mcpproxy\"");
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
-        (self.status, plain, body).into_response()
+        response
     }
 }
 

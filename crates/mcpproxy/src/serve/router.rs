@@ -79,7 +79,10 @@ fn source(headers: &HeaderMap) -> Source {
 }
 
 async fn not_allowed() -> Response {
-    rest::error(StatusCode::METHOD_NOT_ALLOWED, "this route has no such method; the Allow header names those that it has")
+    rest::error(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "this route has no such method; the Allow header names those that it has",
+    )
 }
 
 async fn unknown() -> Response {

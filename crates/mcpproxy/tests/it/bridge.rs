@@ -359,23 +359,28 @@ fn a_cancellation_passes_and_the_call_gets_no_answer() {
     let (_first, mut bridges) = gathering(&home, 1);
     let bridge = &mut bridges[0];
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":ID}}"#;
-    // Long after the call was begun, shortly after, and at once.
-    for (number, id) in ["1", r#""b""#, "3", "4", "5", "6"].iter().enumerate() {
-        bridge.send(&call(id, "tool", ""));
+    // Long after the call was begun, shortly after, at once, and while it is on its way.
+    for number in 0..60_u32 {
+        let id = if number == 1 { "\"b\"".to_owned() } else { number.to_string() };
+        bridge.send(&call(&id, "tool", ""));
         if number < 2 {
-            wait_for(|| (home.calls("srv") == number + 1).then_some(()));
+            wait_for(|| (home.calls("srv") == number as usize + 1).then_some(()));
             std::thread::sleep(Duration::from_millis(if number == 0 { 1500 } else { 0 }));
+        } else {
+            std::thread::sleep(Duration::from_micros(u64::from(number - 2) * 40));
         }
         bridge.send(&cancel.replace("ID", &id.replace('b', r"\u0062")));
     }
     // One that is taken back before it was passed on is not passed on.
     std::thread::sleep(Duration::from_millis(1500));
     wait_for(|| (home.lines("srv", "cancelled").len() == home.calls("srv")).then_some(()));
-    wait_for(|| (home.activity(&["--type", "tool_call"]).len() >= home.calls("srv")).then_some(()));
-    let rows = home.activity(&["--type", "tool_call"]);
+    wait_for(|| {
+        (home.activity(&["--type", "tool_call", "-n", "1000"]).len() >= home.calls("srv")).then_some(())
+    });
+    let rows = home.activity(&["--type", "tool_call", "-n", "1000"]);
     assert!(rows.iter().all(|row| row["status"] == "cancelled"), "{rows:#?}");
-    bridge.send(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#);
-    assert_eq!(bridge.answer()["id"], 7, "a call that was taken back gets no answer");
+    bridge.send(r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#);
+    assert_eq!(bridge.answer()["id"], "p", "a call that was taken back gets no answer");
     let began = Instant::now();
     assert_eq!(bridges.pop().unwrap().close(), Some(0));
     assert!(began.elapsed() < Duration::from_secs(5), "a call is left in flight: {:?}", began.elapsed());
@@ -749,4 +754,40 @@ fn a_large_answer_that_breaks_off_is_followed_by_an_error() {
         }
     }
     assert_eq!(bridge.call("2", "tool"), "hello");
+}
+
+#[test]
+fn an_agent_behind_a_bridge_hears_that_the_list_of_tools_changed_also_after_a_take_over() {
+    let home = home_with_text();
+    let (first, mut bridges) = gathering(&home, 1);
+    let bridge = &mut bridges[0];
+    let changed = |bridge: &mut Agent, name: &str| {
+        // The stream of news is opened beside the answer to `initialize`.
+        std::thread::sleep(Duration::from_millis(500));
+        fs::create_dir(home.at(name)).unwrap();
+        let mut config: Value = serde_json::from_slice(&fs::read(home.config_file()).unwrap()).unwrap();
+        config["tool_output_roots"] = json!([home.at(name)]);
+        fs::write(home.at("config.new"), config.to_string()).unwrap();
+        fs::rename(home.at("config.new"), home.config_file()).unwrap();
+        assert_eq!(bridge.answer()["method"], "notifications/tools/list_changed");
+        bridge.send(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
+        let menu = bridge.line();
+        assert!(menu.contains(home.at(name).to_str().unwrap()), "{menu}");
+    };
+    changed(bridge, "second");
+    first.kill();
+    assert_eq!(bridge.call("2", "tool"), "hello");
+    assert_eq!(holder(&home), Some(bridge.pid()));
+    bridge.send(r#"{"jsonrpc":"2.0","id":3,"method":"tools/list"}"#);
+    assert!(bridge.line().contains(home.at("second").to_str().unwrap()), "the file of now counts");
+    changed(bridge, "third");
+    assert_eq!(bridges.pop().unwrap().close(), Some(0));
+}
+
+#[test]
+fn a_hangup_does_not_end_a_bridge() {
+    let home = home_with_text();
+    let (_first, mut bridges) = gathering(&home, 1);
+    signal(bridges[0].pid(), "HUP");
+    assert_eq!(bridges[0].call("1", "tool"), "hello");
 }

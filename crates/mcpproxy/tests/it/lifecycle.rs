@@ -590,7 +590,7 @@ fn calls_side_by_side_and_while_a_gateway_starts_all_arrive() {
             .map(|n| {
                 let home = &home;
                 scope.spawn(move || {
-                    std::thread::sleep(std::time::Duration::from_millis(15 * n));
+                    std::thread::sleep(Duration::from_millis(15 * n));
                     call(home)
                 })
             })

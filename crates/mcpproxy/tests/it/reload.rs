@@ -161,7 +161,7 @@ fn a_new_or_changed_server_is_held_unless_the_file_says_otherwise() {
     assert_eq!(home.lines("srv", "pids").len(), 1);
 
     edit(&home, |c| {
-        c["mcpServers"].as_array_mut().unwrap().iter_mut().for_each(|s| s["quarantined"] = json!(false))
+        c["mcpServers"].as_array_mut().unwrap().iter_mut().for_each(|s| s["quarantined"] = json!(false));
     });
     soon("both run", || (gateway.status()["upstream_stats"]["connected_servers"] == 2).then_some(()));
     assert_eq!(gateway.call("late:tool").send().first_text(), "late");

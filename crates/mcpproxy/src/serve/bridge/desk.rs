@@ -16,7 +16,8 @@ use super::{Bridge, Flight, Heir, hold};
 /// Shorter messages are not counted: a cancellation must get through when all else is refused. In bytes.
 const UNCOUNTED: usize = 64 << 10;
 /// When a cancellation is said again: the request that it means may reach the holder after it, on another connection.
-const CANCEL_AGAIN: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
+const CANCEL_AGAIN: [Duration; 3] =
+    [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5)];
 
 /// A message's place among those in flight.
 struct Place {

@@ -58,7 +58,8 @@ impl IntoResponse for Fault {
 
 /// Data in the envelope.
 pub fn success(data: Value) -> Json<Value> {
-    Json(json!({"success": true, "data": data}))
+    let members = [("success".to_owned(), Value::Bool(true)), ("data".to_owned(), data)];
+    Json(members.into_iter().collect())
 }
 
 /// The envelope of an error on its way out, while its request id is missing.
