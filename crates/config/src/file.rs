@@ -54,6 +54,12 @@ impl Document {
         &self.text
     }
 
+    /// Whether the file holds nothing but white space: an emptied file, or a first run.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.text.trim_start_matches('\u{feff}').trim().is_empty()
+    }
+
     /// The top level, in the order of the file.
     #[must_use]
     pub fn root(&self) -> &Map<String, Value> {

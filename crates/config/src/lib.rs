@@ -117,7 +117,7 @@ pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
     };
     let (config, mut found) = check(&document, sources)?;
     let mut all = warnings;
-    if !first_run && document.root().is_empty() && document.text().trim().is_empty() {
+    if !first_run && document.is_blank() {
         let fix = "restore it, if it held something";
         all.push(Problem::new(
             sources.path.display().to_string(),

@@ -105,7 +105,7 @@ fn what_needs_a_restart_stays_as_it_runs_and_the_rest_changes() {
 fn what_waits_for_a_restart_is_told_until_the_file_says_what_runs() {
     let running = good(r#"{"listen": ":1"}"#);
     let first = good(r#"{"listen": ":2"}"#);
-    let now = first.clone().with_restart_values_of(&running);
+    let now = first.with_restart_values_of(&running);
     let second = good(r#"{"listen": ":2", "read_only_mode": true}"#);
     assert_eq!(second.waits_for_restart(&now), ["listen"]);
     let now = second.with_restart_values_of(&now);

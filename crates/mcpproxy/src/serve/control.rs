@@ -114,6 +114,13 @@ impl Control {
         if loaded.first_run && !state.loaded.first_run {
             return Err(vec![format!("the file {} is gone", self.sources.path.display())]);
         }
+        if loaded.document.is_blank() && !state.loaded.document.is_blank() {
+            // An editor that truncates first must not end every server for a moment.
+            return Err(vec![format!(
+                "the file {} is empty; write {{}} into it to mean the defaults",
+                self.sources.path.display()
+            )]);
+        }
         let changes = config::diff(&state.loaded.document, &loaded.document);
         let applied: Vec<String> =
             changes.iter().filter(|c| c.has_effect && !c.needs_restart()).map(|c| c.path.clone()).collect();

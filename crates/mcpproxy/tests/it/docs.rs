@@ -381,8 +381,8 @@ const CLI_HEAD: &str = "# Commands
 This page is made from the program's own help. Do not edit it: run
 `UPDATE_DOCS=1 cargo test -p mcpproxy --test it docs::the_command_reference`.
 
-What is asked for goes to standard output; everything else goes to standard error. `-o json` always prints one JSON
-value. Exit codes: 0 done, 1 failed, 2 the port is taken, 3 another gateway holds the data directory, 4 the
+What is asked for goes to standard output; everything else goes to standard error. With `-o json` it is one JSON value.
+Exit codes: 0 done, 1 failed, 2 the port is taken, 3 another gateway holds the data directory, 4 the
 configuration is not in order, 5 no permission. `mcpproxy COMMAND --help` says more than the short help below.
 ";
 

@@ -1,5 +1,12 @@
 //! The program from outside: its binary, real pipes and sockets, real files, a scripted upstream.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, clippy::disallowed_methods, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    missing_docs
+)]
 
 mod args;
 mod bridge;

@@ -107,6 +107,12 @@ fn a_file_that_is_not_in_order_changes_nothing_and_is_told() {
         replace(&home, good.as_bytes());
         soon("the error is gone", || gateway.status()["config_error"].is_null().then_some(()));
     }
+    fs::write(home.config_file(), "").unwrap();
+    let told = soon("an empty file", || gateway.status()["config_error"].as_str().map(str::to_owned));
+    assert!(told.contains("is empty"), "{told}");
+    assert!(saves(&gateway, home.at("root/x")));
+    replace(&home, good.as_bytes());
+    soon("the error is gone", || gateway.status()["config_error"].is_null().then_some(()));
     fs::remove_file(home.config_file()).unwrap();
     soon("the error in status", || gateway.status()["config_error"].as_str().map(str::to_owned));
     assert!(saves(&gateway, home.at("root/x")));

@@ -110,7 +110,10 @@ fn listen<S: Service>(
     caller: &S::Caller,
 ) -> Result<Response<BoxBody>, Refusal> {
     if Forms::accepted(headers)? == Forms::Json {
-        return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, "news come as an event stream: accept text/event-stream"));
+        return Err(Refusal::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "news come as an event stream: accept text/event-stream",
+        ));
     }
     check_version(headers)?;
     let session = find_session(core, headers, caller)?;
@@ -129,7 +132,12 @@ fn listen<S: Service>(
 }
 
 /// Writes news and signs of life until the client is gone or there will be no more news.
-async fn tell_news<C>(mut outlet: Outlet, mut follower: Follower, session: &Session<C>, keep_alive: Duration) {
+async fn tell_news<C>(
+    mut outlet: Outlet,
+    mut follower: Follower,
+    session: &Session<C>,
+    keep_alive: Duration,
+) {
     // The first sign shows the client at once that the stream is open.
     let mut alive = interval_at(Instant::now(), keep_alive);
     alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -323,7 +331,9 @@ fn refuse(refusal: &Refusal) -> Response<BoxBody> {
     let mut response = with_body(refusal.status, "application/json", BoxBody::whole(text));
     let headers = response.headers_mut();
     match refusal.status {
-        StatusCode::METHOD_NOT_ALLOWED => headers.insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE")),
+        StatusCode::METHOD_NOT_ALLOWED => {
+            headers.insert(ALLOW, HeaderValue::from_static("GET, POST, DELETE"))
+        }
         StatusCode::SERVICE_UNAVAILABLE => headers.insert(RETRY_AFTER, HeaderValue::from_static("1")),
         _ => None,
     };
