@@ -41,7 +41,9 @@ impl Gateway {
         self.live.replace(Snapshot::new(config, roots, held));
         self.forget(&changed.gone);
         self.note_change(changes);
-        Ok(Reloaded { servers: changed.servers, gone: changed.gone, menu_changed })
+        let now = self.live.now();
+        let servers = changed.servers.into_iter().filter(|name| !now.is_held(name)).collect();
+        Ok(Reloaded { servers, gone: changed.gone, menu_changed })
     }
 
     fn note_change(&self, changes: &[String]) {

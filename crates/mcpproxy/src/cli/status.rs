@@ -86,6 +86,13 @@ fn print(status: &Value) {
     ] {
         output::line(&format!("{name:<15} {}", text(&status[key])));
     }
+    if let Some(error) = status["config_error"].as_str() {
+        output::line(&format!("Not obeyed      the file as it is now: {}", output::shown(error)));
+    }
+    if let Some(keys) = status["needs_restart"].as_array().filter(|keys| !keys.is_empty()) {
+        let keys: Vec<String> = keys.iter().map(text).collect();
+        output::line(&format!("Needs a restart {}", keys.join(", ")));
+    }
     if status["store"]["ok"] == false {
         output::line(&format!("Record          cannot be written: {}", text(&status["store"]["message"])));
     }

@@ -86,7 +86,7 @@ async fn not_allowed() -> Response {
 }
 
 async fn unknown() -> Response {
-    rest::error(StatusCode::NOT_FOUND, "no such route; see README.md for the routes of this version")
+    rest::error(StatusCode::NOT_FOUND, "no such route; docs/rest.md lists the routes of this version")
 }
 
 async fn with_request_id(mut request: Request, next: Next) -> Response {
