@@ -5,7 +5,7 @@ CARGO ?= cargo
 
 ## the main job: a large answer saved by a gateway with a built-in upstream
 demo:
-	$(CARGO) run --quiet --bin mcpproxy -- demo
+	$(CARGO) run --bin mcpproxy -- demo
 
 ## everything that needs Rust alone
 test:

@@ -130,6 +130,22 @@ pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
     Ok(Loaded { path, config, warnings: all, document, first_run })
 }
 
+/// These keys of the top level alone, out of a file that is not in order as a whole. Nothing may be served by it, for what
+/// the file asks to protect is not in it. `None` if the file cannot be trusted or one of these keys is not in order
+/// itself; a file that is no JSON has none of them.
+#[must_use]
+pub fn part(sources: &Sources, keys: &[&str]) -> Option<Loaded> {
+    let extra = owner::extra_owner(sources).ok()?;
+    check_owner(&sources.path, extra).ok()?;
+    let text = file::read(&sources.path, extra).ok()?.unwrap_or_default();
+    let whole = Document::parse(&text).unwrap_or_default();
+    let kept: serde_json::Map<_, _> =
+        keys.iter().filter_map(|key| Some(((*key).to_owned(), whole.get(key)?.clone()))).collect();
+    let document = Document::parse(&serde_json::Value::Object(kept).to_string()).ok()?;
+    let (config, _) = check(&document, sources).ok()?;
+    Some(Loaded { path: sources.path.clone(), config, warnings: Vec::new(), document, first_run: false })
+}
+
 /// Checks a document without touching a file, with the command line and environment of `sources`. Gives the
 /// configuration and the warnings.
 ///

@@ -172,14 +172,14 @@ fn check_reachable(question: &Question<'_>) -> Result<(), Denial> {
     }
     if facts.server_quarantined {
         let message = format!(
-            "QUARANTINED_SERVER_BLOCKED: server '{server}' is quarantined and not started. A person has to review it and \
-             approve it in the gateway's configuration; until then call a tool of another server (retrieve_tools)."
+            "QUARANTINED_SERVER_BLOCKED: server '{server}' is quarantined and not started. A person has to review its \
+             entry in the gateway's configuration and write \"quarantined\": false into it; until then call a tool of another server (retrieve_tools)."
         );
         return deny(DenialReason::ServerQuarantined, message);
     }
     if !facts.server_enabled {
         let message = format!(
-            "TOOL_BLOCKED: server '{server}' is disabled. A person can enable it in the gateway's configuration; until \
+            "TOOL_BLOCKED: server '{server}' is disabled. A person can enable it (`mcpproxy upstream enable`); until \
              then call a tool of another server (retrieve_tools)."
         );
         return deny(DenialReason::ToolNotCallable, message);

@@ -56,7 +56,7 @@ pub fn run(common: &Common, what: What) -> u8 {
 }
 
 fn show(common: &Common, what: What) -> Result<u8, u8> {
-    let configured = setup::configuration(common, |_| {})?;
+    let configured = setup::at_work(common, |_| {})?;
     let reader = Reader::open(&configured.config().data_dir).map_err(|e| fail(&e.to_string()))?;
     match what {
         What::List(list) => {

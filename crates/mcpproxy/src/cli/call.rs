@@ -85,12 +85,12 @@ pub fn run(common: &Common, variant: Variant) -> u8 {
 
 fn call(common: &Common, variant: gateway::Variant, flags: &Flags) -> Result<u8, Failure> {
     let arguments = flags.arguments()?;
-    let configured = setup::configuration(common, |_| {}).map_err(Failure::Code)?;
+    let configured = setup::at_work(common, |_| {}).map_err(Failure::Code)?;
     // Its output is the answer; what a gateway says of its day would only be in the way.
     setup::log(configured.config(), common.log_level.is_none().then_some(LogLevel::Warn));
     let called = async {
         let progress = Progress::of(&flags.tool_name);
-        let raw = match place(configured.config()).await {
+        let raw = match place(&configured).await {
             Ok(Place::Running(remote)) => through(&remote, &configured, variant, &arguments, &progress).await,
             Ok(Place::Free(dir, lock)) => alone(configured, (dir, lock), variant, arguments).await,
             Err(failure) => Err(failure),

@@ -8,8 +8,6 @@ use std::time::Duration;
 use clap::Subcommand;
 use config::show::{self, Origin};
 use config::{Loaded, Overrides, Problem, Sources, Variables};
-use gateway::OpenProblem;
-use gateway::outputs::Outputs;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -18,6 +16,7 @@ use super::remote::Remote;
 use super::setup::{self, exit};
 use super::table::{Cell, Column, Keep, Table, Tint};
 use super::{Common, Form, output};
+use crate::serve::judge;
 
 /// How long the running gateway may take to go over to another configuration: servers are ended and started.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -106,30 +105,13 @@ fn validate(common: &Common, file: Option<&Path>) -> Result<u8, Failure> {
 
 /// Reads a file as `serve` would, to the roots; starts and makes nothing.
 fn judge(sources: &Sources, must_exist: bool) -> Result<Loaded, Vec<Problem>> {
-    let loaded = config::load(sources)?;
+    let loaded = judge::load(sources)?;
     if loaded.first_run && must_exist {
         let path = sources.path.display().to_string();
         return Err(vec![Problem::new(path, "does not exist", "name a file that is there")]);
     }
-    judge_roots(&loaded)?;
+    judge::roots(&loaded)?;
     Ok(loaded)
-}
-
-/// Whether answers could be saved beneath the roots of a configuration.
-fn judge_roots(loaded: &Loaded) -> Result<(), Vec<Problem>> {
-    match Outputs::read_only(loaded.config.clone(), &loaded.path) {
-        Ok(_) => Ok(()),
-        Err(OpenProblem::Roots(roots)) => Err(roots
-            .iter()
-            .map(|root| {
-                let message = format!("{}: {}", root.path.display(), root.message);
-                Problem::new(format!("$.{}[{}]", root.key, root.index), message, root.remedy.clone())
-            })
-            .collect()),
-        Err(other) => {
-            Err(vec![Problem::new(loaded.path.display().to_string(), other.to_string(), "see the message")])
-        }
-    }
 }
 
 fn values(problems: &[Problem]) -> Vec<Value> {
@@ -227,7 +209,7 @@ fn path(common: &Common) -> Result<u8, Failure> {
 }
 
 fn reload(common: &Common) -> Result<u8, Failure> {
-    let configured = setup::configuration(common, |_| {})?;
+    let configured = setup::at_work(common, |_| {})?;
     let Some(remote) = Remote::find(configured.config())? else {
         let text = "no gateway runs on this data directory, so there is nothing to reload; \
             the file is read when `mcpproxy serve` starts";

@@ -93,8 +93,9 @@ async fn show(home: &Home) -> Result<(), String> {
         .map_err(|p| p.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     setup::log(&loaded.config, Some(LogLevel::Warn));
     output::line(&format!("A gateway with one built-in server, in {}", home.0.display()));
-    let house =
-        House::open(Configured { sources, loaded }, false).await.map_err(|_| "it could not be opened")?;
+    let house = House::open(Configured { sources, loaded, problems: Vec::new() }, false)
+        .await
+        .map_err(|_| "it could not be opened")?;
     let address = house.listen.ok_or("it does not listen")?;
     let key = house.key.reveal().to_owned();
     let living = tokio::spawn(house.live(end.clone(), false));

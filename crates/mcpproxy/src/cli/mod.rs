@@ -34,10 +34,10 @@ pub const DEMO_UPSTREAM_COMMAND: &str = "demo-upstream";
 /// One program between AI agents and their MCP servers.
 #[derive(Parser)]
 #[command(name = "mcpproxy", version, about, long_about = None, max_term_width = 100)]
+#[command(after_help = "Without a command it serves, as `mcpproxy serve` does.")]
 struct Line {
     #[command(flatten)]
     common: Common,
-    /// Without a command: serve.
     #[command(subcommand)]
     command: Option<Command>,
 }

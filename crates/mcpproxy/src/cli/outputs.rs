@@ -78,7 +78,7 @@ pub fn run(common: &Common, what: What) -> u8 {
 }
 
 fn act(common: &Common, what: What) -> Result<u8, Failure> {
-    let configured = setup::configuration(common, |_| {})?;
+    let configured = setup::at_work(common, |_| {})?;
     setup::log(configured.config(), common.log_level.is_none().then_some(LogLevel::Warn));
     let removes = matches!(what, What::Rm { .. } | What::Prune(Prune { dry_run: false, .. }));
     setup::block_on(async {

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use config::Config;
 use tokio::time::sleep;
 
 use super::output;
 use super::remote::Remote;
-use super::setup::exit;
+use super::setup::{Configured, exit};
 use crate::daemon::datadir::DataDir;
 use crate::daemon::lock::{Lock, LockError};
 
@@ -59,13 +58,15 @@ pub enum Place {
 /// data directory without saying where they are; they are waited for.
 ///
 /// # Errors
-/// The data directory cannot be used, or somebody goes on holding it.
-pub async fn place(config: &Config) -> Result<Place, Failure> {
+/// The data directory cannot be used, somebody goes on holding it, or no gateway runs and the file is not in order.
+pub async fn place(configured: &Configured) -> Result<Place, Failure> {
+    let config = configured.config();
     let until = Instant::now() + HELD;
     loop {
         if let Some(remote) = Remote::find(config)? {
             return Ok(Place::Running(remote));
         }
+        configured.in_order()?;
         let dir = DataDir::open(&config.data_dir).map_err(|e| told(&e, e.exit_code()))?;
         match Lock::take(&dir) {
             Ok(lock) => return Ok(Place::Free(dir, lock)),

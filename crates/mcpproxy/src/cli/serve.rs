@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
-use config::Config;
+use config::{Config, Overrides};
 use gateway::mcp::{Limits, Server};
 use gateway::records::{Source, StoreReport};
 use gateway::{Gateway, OpenProblem, PrincipalKind, Setup};
@@ -26,6 +26,7 @@ use crate::serve::bridge;
 use crate::serve::caller::Witness;
 use crate::serve::control::Control;
 use crate::serve::guard::{Guard, Rules, TrustedHosts};
+use crate::serve::judge;
 use crate::serve::listen::{self, Doors};
 use crate::serve::mcp::{Agent, Surface};
 use crate::serve::rest::Shared;
@@ -54,11 +55,13 @@ pub struct Flags {
 /// Runs the command.
 pub fn run(common: &Common, flags: Flags) -> u8 {
     let stdio = flags.stdio;
-    let configured = setup::configuration(common, |overrides| {
+    let more = |overrides: &mut Overrides| {
         overrides.listen = flags.listen;
         overrides.require_mcp_auth = flags.require_mcp_auth;
         overrides.read_only = flags.read_only;
-    });
+    };
+    // Over stdio it may be a bridge to the gateway that runs, which needs no file.
+    let configured = if stdio { setup::at_work(common, more) } else { setup::configuration(common, more) };
     let configured = match configured {
         Ok(configured) => configured,
         Err(code) => return code,
@@ -158,13 +161,16 @@ impl bridge::Heir for Heir {
 impl Heir {
     /// The file as it is now; if that cannot be used, as it was at the start.
     fn configured_now(&self) -> Configured {
-        match config::load(&self.at_start.sources) {
+        match judge::load(&self.at_start.sources) {
             Ok(loaded) if loaded.config.data_dir == self.at_start.config().data_dir => {
-                Configured { sources: self.at_start.sources.clone(), loaded }
+                Configured { sources: self.at_start.sources.clone(), loaded, problems: Vec::new() }
             }
             Ok(_) => {
                 tracing::warn!("the configuration names another data directory by now: that needs a restart");
                 self.at_start.clone()
+            }
+            Err(problems) if !self.at_start.problems.is_empty() => {
+                Configured { problems, ..self.at_start.clone() }
             }
             Err(problems) => {
                 for problem in problems {
@@ -248,7 +254,8 @@ impl House {
 
     /// The same in a data directory that was taken.
     async fn open_in(dir: &DataDir, lock: Lock, configured: Configured, stdio: bool) -> Result<Self, u8> {
-        let Configured { sources, loaded } = configured;
+        configured.in_order()?;
+        let Configured { sources, loaded, .. } = configured;
         let config = &loaded.config;
         let key = api_key(config, dir, &lock)?;
         let mut doors = Doors::default();

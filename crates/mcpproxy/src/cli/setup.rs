@@ -7,6 +7,8 @@ use config::{Config, Loaded, LogLevel, Overrides, Problem, Sources, Variables};
 
 use super::Common;
 use super::output;
+use crate::daemon::runfile::RunFile;
+use crate::serve::judge;
 
 /// Exit codes.
 pub mod exit {
@@ -18,6 +20,9 @@ pub mod exit {
     pub const CONFIG: u8 = 4;
 }
 
+/// What a command takes from a file that is not in order, to reach the gateway that runs.
+const TO_REACH: [&str; 4] = ["data_dir", "api_key", "upstream_max_message_bytes", "spool_max_bytes"];
+
 /// Where the configuration comes from, and what it says.
 #[derive(Clone)]
 pub struct Configured {
@@ -25,12 +30,25 @@ pub struct Configured {
     pub sources: Sources,
     /// What it says.
     pub loaded: Loaded,
+    /// Why the file is not in order. Then `loaded` holds only what finds the gateway that runs: nothing is served by it.
+    pub problems: Vec<Problem>,
 }
 
 impl Configured {
     /// The configuration.
     pub fn config(&self) -> &Config {
         &self.loaded.config
+    }
+
+    /// Tells the problems of a file that is not in order.
+    ///
+    /// # Errors
+    /// The exit code, if there are any.
+    pub fn in_order(&self) -> Result<(), u8> {
+        if self.problems.is_empty() {
+            return Ok(());
+        }
+        Err(tell_problems(Some(&self.sources.path), &self.problems))
     }
 }
 
@@ -39,6 +57,37 @@ impl Configured {
 /// # Errors
 /// The exit code, after the problems were told.
 pub fn configuration(common: &Common, more: impl FnOnce(&mut Overrides)) -> Result<Configured, u8> {
+    let sources = sources(common, more)?;
+    let loaded = judge::load(&sources).map_err(|problems| tell_problems(Some(&sources.path), &problems))?;
+    Ok(Configured { sources, loaded, problems: Vec::new() })
+}
+
+/// Reads the configuration for a command that works through the gateway that runs, if one does: that one goes on with the
+/// configuration that it has, and a mistake made in the file since then is no reason not to reach it.
+///
+/// # Errors
+/// The exit code, after the problems were told, if the file is not in order and no gateway runs.
+pub fn at_work(common: &Common, more: impl FnOnce(&mut Overrides)) -> Result<Configured, u8> {
+    let sources = sources(common, more)?;
+    let problems = match judge::load(&sources) {
+        Ok(loaded) => return Ok(Configured { sources, loaded, problems: Vec::new() }),
+        Err(problems) => problems,
+    };
+    let running = |loaded: &Loaded| matches!(RunFile::of_running(&loaded.config.data_dir), Ok(Some(_)));
+    let part = |keys| config::part(&sources, keys);
+    let found = part(&TO_REACH).or_else(|| part(&TO_REACH[..1])).or_else(|| part(&[]));
+    let Some(loaded) = found.filter(running) else {
+        return Err(tell_problems(Some(&sources.path), &problems));
+    };
+    output::tell(&format!(
+        "The configuration {} is not in order, so the gateway that runs goes on with the one before \
+         (`mcpproxy config validate` tells what is wrong).",
+        output::shown(&sources.path.to_string_lossy())
+    ));
+    Ok(Configured { sources, loaded, problems })
+}
+
+fn sources(common: &Common, more: impl FnOnce(&mut Overrides)) -> Result<Sources, u8> {
     let mut overrides = Overrides {
         config: common.config.clone(),
         data_dir: common.data_dir.clone(),
@@ -50,9 +99,7 @@ pub fn configuration(common: &Common, more: impl FnOnce(&mut Overrides)) -> Resu
     let variables: Variables = std::env::vars_os()
         .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
         .collect();
-    let sources = Sources::new(overrides, variables).map_err(|problem| tell_problems(None, &[problem]))?;
-    let loaded = config::load(&sources).map_err(|problems| tell_problems(Some(&sources.path), &problems))?;
-    Ok(Configured { sources, loaded })
+    Sources::new(overrides, variables).map_err(|problem| tell_problems(None, &[problem]))
 }
 
 /// Tells problems of the configuration.

@@ -18,7 +18,7 @@ pub struct Flags {
 
 /// Runs the command.
 pub fn run(common: &Common, flags: &Flags) -> u8 {
-    let configured = match setup::configuration(common, |_| {}) {
+    let configured = match setup::at_work(common, |_| {}) {
         Ok(configured) => configured,
         Err(code) => return code,
     };

@@ -46,7 +46,7 @@ pub fn run(common: &Common, what: &What) -> u8 {
 }
 
 fn show(common: &Common, what: &What) -> Result<u8, Failure> {
-    let configured = setup::configuration(common, |_| {})?;
+    let configured = setup::at_work(common, |_| {})?;
     // What a server that does not start says of it is told below.
     setup::log(configured.config(), common.log_level.is_none().then_some(LogLevel::Error));
     let data = setup::block_on(ask(configured, what))??;
@@ -59,14 +59,14 @@ fn show(common: &Common, what: &What) -> Result<u8, Failure> {
 }
 
 async fn ask(configured: Configured, what: &What) -> Result<Value, Failure> {
-    let (dir, lock) = match place(configured.config()).await? {
+    let (dir, lock) = match place(&configured).await? {
         Place::Running(remote) => {
             let answer = remote.ask(Method::GET, &route(what), PATIENCE).await;
             return Ok(answer.map_err(|refused| refused.message)?["data"].take());
         }
         Place::Free(dir, lock) => (dir, lock),
     };
-    let Configured { sources, loaded } = configured;
+    let Configured { sources, loaded, .. } = configured;
     let gateway = serve::open_gateway(loaded.config, &sources.path, false)?;
     let progress = Progress::of("starting the servers");
     gateway.settled(STARTING).await;

@@ -53,8 +53,11 @@ pub fn run(common: &Common, what: What) -> u8 {
 }
 
 fn act(common: &Common, what: What) -> Result<u8, Failure> {
-    let configured = setup::configuration(common, |_| {})?;
+    let configured = setup::at_work(common, |_| {})?;
     let remote = Remote::find(configured.config())?;
+    if remote.is_none() {
+        configured.in_order()?;
+    }
     match what {
         What::List => list(common, &configured, remote.as_ref())?,
         What::Enable { name } => switch(common, &configured, remote.as_ref(), &name, true)?,

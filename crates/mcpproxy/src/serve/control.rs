@@ -110,7 +110,7 @@ impl Control {
     fn go_over(&self, state: &mut State, by_hand: bool) -> Result<Outcome, Vec<String>> {
         let texts =
             |problems: Vec<config::Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let loaded = config::load(&self.sources).map_err(texts)?;
+        let loaded = super::judge::load(&self.sources).map_err(texts)?;
         if loaded.first_run && !state.loaded.first_run {
             return Err(vec![format!("the file {} is gone", self.sources.path.display())]);
         }

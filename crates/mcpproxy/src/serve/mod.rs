@@ -4,6 +4,7 @@ pub mod bridge;
 pub mod caller;
 pub mod control;
 pub mod guard;
+pub mod judge;
 pub mod listen;
 pub mod mcp;
 pub mod menu;

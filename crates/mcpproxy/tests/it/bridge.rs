@@ -791,3 +791,17 @@ fn a_hangup_does_not_end_a_bridge() {
     signal(bridges[0].pid(), "HUP");
     assert_eq!(bridges[0].call("1", "tool"), "hello");
 }
+
+#[test]
+fn a_bridge_needs_no_file_in_order_and_never_becomes_a_gateway_by_one_that_is_not() {
+    let home = home_with_text();
+    let gateway = home.serve();
+    let mut config: Value = serde_json::from_slice(&fs::read(home.config_file()).unwrap()).unwrap();
+    config["read_only_mode"] = json!("yes");
+    fs::write(home.config_file(), config.to_string()).unwrap();
+    let mut agent = Agent::open(&home, "late");
+    assert!(!agent.call("1", "srv:tool").is_empty());
+    gateway.stop();
+    assert_eq!(agent.code(), Some(4), "{}", agent.log());
+    assert!(agent.log().contains("$.read_only_mode"), "{}", agent.log());
+}

@@ -80,6 +80,16 @@ fn validate_tells_every_problem_with_its_place_and_fix() {
     let output = bare(&home, &["config", "validate", &rooted]);
     assert!(output.code == 4 && output.stdout.contains("$.tool_output_roots[0]"), "{}", output.stdout);
     assert!(!home.data().exists(), "nothing was made");
+    let both = json!({"data_dir": home.data(), "tool_output_roots": [inside], "read_only_mode": "yes"});
+    let both = write(&home, "both.json", &both.to_string());
+    for args in
+        [&["config", "validate", &both][..], &["serve", "--config", &both], &["status", "--config", &both]]
+    {
+        let output = bare(&home, args);
+        let told = format!("{}{}", output.stdout, output.stderr);
+        assert!(output.code == 4 && told.contains("$.read_only_mode"), "{told}");
+        assert!(told.contains("$.tool_output_roots[0]"), "the root at once with the rest: {told}");
+    }
 
     let missing = home.at("none.json");
     let output = bare(&home, &["config", "validate", missing.to_str().unwrap()]);

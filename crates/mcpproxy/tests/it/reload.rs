@@ -120,6 +120,56 @@ fn a_file_that_is_not_in_order_changes_nothing_and_is_told() {
 }
 
 #[test]
+fn commands_reach_the_gateway_that_runs_though_the_file_is_not_in_order_by_now() {
+    let home = home_with_text();
+    let gateway = home.serve();
+    // A file that is cut off names no data directory either.
+    let data = home.data();
+    let reach = |args: &[&str]| home.run(&[args, &["--data-dir", data.to_str().unwrap()]].concat());
+    let good = fs::read(home.config_file()).unwrap();
+    let mut wrong: Value = serde_json::from_slice(&good).unwrap();
+    wrong["read_only_mode"] = json!("yes");
+    for bad in [&b"{ \"mcpServers\": ["[..], &serde_json::to_vec(&wrong).unwrap()] {
+        replace(&home, bad);
+        soon("the error in status", || gateway.status()["config_error"].as_str().map(str::to_owned));
+        for args in [
+            &["status", "-o", "json"][..],
+            &["tools", "list"],
+            &["upstream", "list"],
+            &["upstream", "restart", "srv"],
+            &["activity", "list"],
+            &["outputs", "list"],
+            &["call", "tool-destructive", "--tool-name", "srv:tool"],
+        ] {
+            let done = reach(args);
+            let (said, told) = (&done.stdout, &done.stderr);
+            assert_eq!(done.code, 0, "{args:?}: {said}{told}");
+            assert!(told.contains("is not in order, so the gateway that runs goes on"), "{args:?}: {told}");
+        }
+        let status: Value = serde_json::from_str(&reach(&["status", "-o", "json"]).stdout).unwrap();
+        assert_eq!(status["state"], "running");
+        assert!(status["config_error"].is_string(), "{status}");
+        assert_eq!(reach(&["config", "reload"]).code, 4);
+    }
+    gateway.stop();
+    let calls = home.calls("srv");
+    for args in [
+        &["status"][..],
+        &["tools", "list"],
+        &["upstream", "list"],
+        &["outputs", "list"],
+        &["call", "tool-destructive", "--tool-name", "srv:tool"],
+        &["serve", "--stdio"],
+    ] {
+        let done = home.run(args);
+        let told = &done.stderr;
+        assert_eq!(done.code, 4, "{args:?}: {told}");
+        assert!(told.contains("$.read_only_mode"), "{args:?}: {told}");
+    }
+    assert_eq!(home.calls("srv"), calls, "nothing runs by a file that is not in order");
+}
+
+#[test]
 fn a_changed_server_is_started_anew_and_the_others_are_left_alone() {
     let home = testkit::home!()
         .root("root")

@@ -135,7 +135,7 @@ fn judge(sources: &Sources, text: &str) -> Result<Loaded, Vec<String>> {
     let document = Document::parse(text).map_err(texts)?;
     let (config, warnings) = config::check(&document, sources).map_err(texts)?;
     let loaded = Loaded { path: sources.path.clone(), config, warnings, document, first_run: false };
-    super::judge_roots(&loaded).map_err(texts)?;
+    crate::serve::judge::roots(&loaded).map_err(texts)?;
     Ok(loaded)
 }
 

@@ -40,11 +40,14 @@ impl Desk {
     /// The roots, the record or the data directory cannot be used.
     pub async fn open(configured: Configured, removes: bool) -> Result<Self, Failure> {
         let place = if removes {
-            Some(place(configured.config()).await?)
+            Some(place(&configured).await?)
         } else {
             Remote::find(configured.config())?.map(Place::Running)
         };
-        let Configured { sources, loaded } = configured;
+        if place.is_none() {
+            configured.in_order()?;
+        }
+        let Configured { sources, loaded, .. } = configured;
         let (outputs, held) = match place {
             Some(Place::Running(remote)) => return Ok(Self::There(remote)),
             Some(Place::Free(dir, lock)) => (Outputs::alone(loaded.config, &sources.path), Some((dir, lock))),
