@@ -14,7 +14,7 @@ import time
 
 import lab as bench
 from lab import BARE_CALLS, CALLS, MB, TURNS, cpu_us, median, peak_mb, spread
-from table import Table, machine, megabytes, micros, part, per_second, times
+from table import Table, machine, megabytes, micros, part, per_second, remarks, times
 
 # No further round is begun after so many seconds; the whole stays under five minutes.
 SECONDS = 200
@@ -210,14 +210,7 @@ one, of the gateway and of what it is held against.""")
     for note in notes:
         lab.record(case="note", note=note)
         print(note)
-    if table.noisy:
-        print(f"~ {table.noisy} noisy rows: others used the machine; trust their CPU, or run again.")
-    if lab.cut:
-        print("Time was short: some cases have fewer rounds.")
-    for error in lab.errors:
-        print(f"WRONG: {error}")
-    print(f"{before}, at the end {machine().rsplit(' ', 1)[1]}")
-    print(f"{time.monotonic() - lab.began:.0f} s; every figure: {lab.figures}")
+    remarks(lab, table, before)
 
 
 if __name__ == "__main__":

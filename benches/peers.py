@@ -16,7 +16,7 @@ from pathlib import Path
 
 import lab as bench
 from lab import BARE_CALLS, CALLS, MB, cpu_us, median, peak_mb, spread
-from table import Table, machine, megabytes, micros, part, per_second, times
+from table import Table, machine, megabytes, micros, part, per_second, remarks, times
 
 # No further round is begun after so many seconds.
 SECONDS = 900
@@ -195,14 +195,7 @@ def show(lab, contenders, before):
 bare: the same client straight to the HTTP upstream, right before. rate and p50 behind it: the share of that rate, and
 how many times that p50. RSS: highest peak of the process tree. spread: upper quartile of the runs over the lower one.
 The gateway is called through call_tool_read, a peer by the tool's own name.""")
-    if table.noisy:
-        print(f"~ {table.noisy} noisy rows: others used the machine; trust their CPU, or run again.")
-    if lab.cut:
-        print("Time was short: some cases have fewer rounds.")
-    for error in lab.errors:
-        print(f"WRONG: {error}")
-    print(f"{before}, at the end {machine().rsplit(' ', 1)[1]}")
-    print(f"{time.monotonic() - lab.began:.0f} s; every figure: {lab.figures}")
+    remarks(lab, table, before)
 
 
 def add(table, name, case, runs, bare):

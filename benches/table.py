@@ -2,6 +2,7 @@
 
 import os
 import platform
+import time
 from pathlib import Path
 
 HEADER = ("case", "p50", "p99", "rate", "against", "rate", "p50", "CPU a call", "RSS", "spread")
@@ -71,3 +72,15 @@ def part(ours, theirs):
 def times(ours, theirs):
     """How many times another time."""
     return f"x {ours / theirs:.1f}" if ours and theirs else None
+
+
+def remarks(lab, table, before):
+    """What stands beneath a table: how far it can be trusted, where it was made and where every figure is."""
+    if table.noisy:
+        print(f"~ {table.noisy} noisy rows: others used the machine; trust their CPU, or run again.")
+    if lab.cut:
+        print("Time was short: some cases have fewer rounds.")
+    for error in lab.errors:
+        print(f"WRONG: {error}")
+    print(f"{before}, at the end {machine().rsplit(' ', 1)[1]}")
+    print(f"{time.monotonic() - lab.began:.0f} s; every figure: {lab.figures}")
