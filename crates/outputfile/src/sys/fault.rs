@@ -185,7 +185,9 @@ impl Hook {
         Self(Arc::new(ask))
     }
 
-    pub(crate) fn ask(&self, call: Call) -> Option<i32> {
+    /// Asks it: the number of the error to return in place of the call, if any.
+    #[must_use]
+    pub fn ask(&self, call: Call) -> Option<i32> {
         (self.0)(call)
     }
 }

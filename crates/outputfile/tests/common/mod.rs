@@ -74,7 +74,44 @@ impl Lab {
     }
 }
 
+/// The way of writing that `OUTPUTFILE_STRATEGY` forces on every root of a test, as a kernel or file system without the
+/// better ones would: `rename` and `link` have no nameless files, `link` no rename that spares a name either, and
+/// `portable` walks by hand.
+pub fn strategy() -> Option<String> {
+    let name = std::env::var("OUTPUTFILE_STRATEGY").ok().filter(|name| !name.is_empty())?;
+    assert!(["nameless", "rename", "link", "portable"].contains(&name.as_str()), "no strategy {name:?}");
+    Some(name)
+}
+
+fn forced(call: Call) -> Option<i32> {
+    match (strategy().as_deref(), call) {
+        (Some("rename" | "link"), Call::OpenNameless) => Some(libc::EOPNOTSUPP),
+        (Some("link"), Call::RenameNew | Call::Exchange) => Some(libc::EINVAL),
+        (Some("portable"), Call::OpenBeneath) => Some(libc::ENOSYS),
+        _ => None,
+    }
+}
+
+/// Tells a figure of the laboratory: on stderr, and as a line of the file that `OUTPUTFILE_REPORT` names.
+pub fn tell(suite: &str, what: &str, count: u64) {
+    use std::io::Write as _;
+    eprintln!("laboratory: {suite}: {what}: {count}");
+    if let Some(path) = std::env::var_os("OUTPUTFILE_REPORT") {
+        let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+        // One write, so that lines of several processes do not mix.
+        file.write_all(format!("{suite}\t{what}\t{count}\n").as_bytes()).unwrap();
+    }
+}
+
 pub fn open(settings: Settings) -> Roots {
+    let own = settings.hook.clone();
+    let hook = match strategy() {
+        Some(_) => {
+            Some(Hook::new(move |call| own.as_ref().and_then(|own| own.ask(call)).or_else(|| forced(call))))
+        }
+        None => own,
+    };
+    let settings = Settings { hook, ..settings };
     Roots::open(settings).unwrap_or_else(|problems| {
         panic!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
     })
