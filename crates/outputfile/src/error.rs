@@ -194,10 +194,13 @@ pub enum SaveError {
     },
     /// More bytes than one file may have.
     #[error(
-        "the answer has {}{size} bytes, and a file may have {limit}; ask the tool for less, or raise \"tool_output_max_bytes\"",
+        "{} is not saved: the answer has {}{size} bytes, and a file may have {limit}; ask the tool for less, or raise \"tool_output_max_bytes\"",
+        shown(path),
         if *.exact { "" } else { "at least " }
     )]
     TooLarge {
+        /// As it was asked for.
+        path: String,
         /// Bytes that came.
         size: u64,
         /// Whether that is all of them.

@@ -84,7 +84,7 @@ impl Job {
         let limit = self.roots.0.settings.file_limit();
         let size = self.bytes.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         let written = if size > limit {
-            Err(SaveError::TooLarge { size, exact: false, limit })
+            Err(SaveError::TooLarge { path: self.target.path.clone(), size, exact: false, limit })
         } else {
             let written = self.roots.0.os.write_all(&temporary.file, bytes);
             written.map_err(|fault| self.error(&fault, "writing"))
@@ -106,7 +106,7 @@ impl Job {
             return Ok(());
         }
         self.discard();
-        Err(SaveError::TooLarge { size, exact: true, limit })
+        Err(SaveError::TooLarge { path: self.target.path.clone(), size, exact: true, limit })
     }
 
     /// Makes what was written durable, which is what takes long, and leaves the file without its name.

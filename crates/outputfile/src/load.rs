@@ -15,6 +15,36 @@ use crate::walk::{Walk, walk};
 
 /// Beneath these, around these, and these themselves: never a root.
 const SYSTEM: [&str; 5] = ["/dev", "/proc", "/sys", "/etc", "/boot"];
+/// The same: what lies here is run, or tells what is run, so that a save would be a command.
+const PROGRAMS: [&str; 25] = [
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/games",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libx32",
+    "/usr/libexec",
+    "/usr/local/bin",
+    "/usr/local/sbin",
+    "/usr/local/games",
+    "/usr/local/lib",
+    "/usr/local/libexec",
+    "/run/systemd",
+    "/run/udev",
+    "/var/lib/dpkg",
+    "/var/lib/systemd",
+    "/var/spool/at",
+    "/var/spool/cron",
+];
+/// The programs of others lie in this one, each in a directory of its own: a root may lie in it, and not be it.
+const OTHERS: &str = "/opt";
 /// Every directory directly in one of these is a home.
 const HOMES: [&str; 2] = ["/home", "/Users"];
 /// How many trusted owners there may be.
@@ -205,7 +235,11 @@ impl Loading {
             let forms = forms_of(root, walked.as_ref().ok());
             let objection = places
                 .iter()
-                .find_map(|place| place.objection(&forms).map(|why| (why, place.remedy.clone())));
+                .find_map(|place| {
+                    let why = place.objection(&forms);
+                    why.or_else(|| place.hidden_objection(walked.as_ref().ok()?))
+                        .map(|why| (why, place.remedy.clone()))
+                });
             if let Some((message, remedy)) = objection {
                 self.refuse(ROOTS, *index, PathBuf::from(root.text(PLATFORM)), message, &remedy);
             }
@@ -217,14 +251,20 @@ impl Loading {
         let mut places = Vec::new();
         let mut add = |what: &str, path: &Path, outer: bool, remedy: &str| {
             let Ok(spelled) = spell(path) else { return };
-            let resolved = walk(&self.os, &[], &spelled.names).ok().map(|walk| walk.resolved());
+            let walked = walk(&self.os, &[], &spelled.names).ok();
+            let ids = walked.as_ref().filter(|walk| walk.missing.is_empty());
+            let ids = ids.map(|walk| walk.steps.iter().map(|step| step.meta.id).collect()).unwrap_or_default();
             let mut forms = vec![spelled.names];
-            forms.extend(resolved.filter(|form| *form != forms[0]));
-            places.push(Place { what: what.to_owned(), forms, outer, remedy: remedy.to_owned() });
+            forms.extend(walked.map(|walk| walk.resolved()).filter(|form| *form != forms[0]));
+            places.push(Place { what: what.to_owned(), forms, ids, outer, remedy: remedy.to_owned() });
         };
         for path in SYSTEM {
             add("a directory of the system", Path::new(path), true, &aside);
         }
+        for path in PROGRAMS {
+            add("a directory of programs", Path::new(path), true, &aside);
+        }
+        add("the directory of programs", Path::new(OTHERS), false, &aside);
         for (what, path, outer) in self.own_directories() {
             add(what, &path, outer, &sibling(&path));
         }
@@ -235,7 +275,8 @@ impl Loading {
                 format!("{}/mcpproxy-output", crate::walk::path_text(&names))
             );
             let remedy = if children { aside.clone() } else { remedy };
-            places.push(Place { what: what.to_owned(), forms: vec![names], outer: false, remedy });
+            let forms = vec![names];
+            places.push(Place { what: what.to_owned(), forms, ids: Vec::new(), outer: false, remedy });
         };
         for path in homes {
             if let Ok(spelled) = spell(&path) {
@@ -286,6 +327,8 @@ impl Loading {
 struct Place {
     what: String,
     forms: Vec<Vec<String>>,
+    /// From the top down to it, if it exists.
+    ids: Vec<FileId>,
     /// Nor lie in.
     outer: bool,
     remedy: String,
@@ -311,6 +354,23 @@ impl Place {
             }
         }
         None
+    }
+}
+
+impl Place {
+    /// The same by identity, for a root that is this place under another name: a mount.
+    fn hidden_objection(&self, root: &Walk) -> Option<String> {
+        let holds = root.missing.is_empty() && root.deepest().is_some_and(|root| self.ids.contains(&root.meta.id));
+        let lies_in = self.outer && root.steps.iter().any(|step| self.ids.last() == Some(&step.meta.id));
+        let how = if holds {
+            "is or holds"
+        } else if lies_in {
+            "lies in"
+        } else {
+            return None;
+        };
+        let path = crate::walk::path_text(self.forms.first()?);
+        Some(format!("{how}, by another name, {} ({path})", self.what))
     }
 }
 

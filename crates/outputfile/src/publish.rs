@@ -1,6 +1,7 @@
 //! Publishing: a finished temporary gets its name, without ever replacing what was not to be replaced.
 
 use crate::error::SaveError;
+use crate::name;
 use crate::place::{Held, Place};
 use crate::roots::Inner;
 use crate::sys::{Fault, FaultKind, File, Kind, Meta};
@@ -15,7 +16,7 @@ const TRIES: usize = 16;
 pub(crate) enum Outcome {
     /// The name was free.
     New,
-    /// The names were exchanged: the file that was replaced has the temporary name.
+    /// The file that was replaced has the temporary name.
     Exchanged,
     /// The file that was replaced is gone.
     Replaced,
@@ -118,7 +119,7 @@ impl<'a> Publishing<'a> {
                 return Ok(true);
             }
             Err(fault) if fault.kind == FaultKind::Exists => return Ok(false),
-            Err(fault) if fault.is_lacking() || fault.kind == FaultKind::NotPermitted => fault,
+            Err(fault) if is_no_way(&fault) => fault,
             Err(fault) => return Err(self.error(&fault)),
         };
         match os.link_name(dir, &from, to) {
@@ -127,7 +128,7 @@ impl<'a> Publishing<'a> {
                 Ok(true)
             }
             Err(fault) if fault.kind == FaultKind::Exists => Ok(false),
-            Err(fault) if fault.is_lacking() || fault.kind == FaultKind::NotPermitted => {
+            Err(fault) if is_no_way(&fault) => {
                 if !renamed.is_lacking() {
                     return Err(self.error(&renamed));
                 }
@@ -159,24 +160,52 @@ impl<'a> Publishing<'a> {
                 Ok(None)
             }
             Err(fault) if fault.kind == FaultKind::Missing => Ok(None),
-            Err(fault) if fault.is_lacking() || fault.kind == FaultKind::NotPermitted => {
-                self.rename_over(checked)
-            }
+            Err(fault) if is_no_way(&fault) => self.rename_over(checked),
             Err(fault) => Err(self.error(&fault)),
         }
     }
 
-    /// For file systems that cannot exchange: checked once more, then renamed.
+    /// For file systems that cannot exchange: checked once more, then renamed. The old file keeps a second, temporary
+    /// name where that can be, so that it is as after an exchange.
     fn rename_over(&mut self, checked: &Meta) -> Result<Option<Outcome>, SaveError> {
+        let kept = self.keep(checked)?;
         let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
-        let now = os.look(dir, to).map_err(|fault| self.error(&fault))?;
-        if !now.is_some_and(|now| now.kind == Kind::File && now.id == checked.id) {
+        let from = self.temporary.name.clone().unwrap_or_default();
+        let now = os.look(dir, to).map_err(|fault| self.error(&fault));
+        let renamed = now.and_then(|now| match now {
+            Some(now) if now.kind == Kind::File && now.id == checked.id => {
+                os.rename_over(dir, &from, to).map(|()| true).map_err(|fault| self.error(&fault))
+            }
+            _ => Ok(false),
+        });
+        if matches!(renamed, Ok(true)) {
+            let outcome = if kept.is_some() { Outcome::Exchanged } else { Outcome::Replaced };
+            self.temporary.name = kept;
+            return Ok(Some(outcome));
+        }
+        if let Some(kept) = kept {
+            let _ = os.unlink(dir, &kept);
+        }
+        renamed.map(|_| None)
+    }
+
+    /// Gives the file that is about to be replaced a second name. `None`: it cannot have one.
+    fn keep(&self, checked: &Meta) -> Result<Option<String>, SaveError> {
+        let (os, dir) = (&self.inner.os, &self.parent.dir);
+        if self.parent.meta.mode & 0o1000 != 0 && checked.uid != self.place.acting.uid() {
+            // It might not be ours to take away again.
             return Ok(None);
         }
-        let from = self.temporary.name.clone().unwrap_or_default();
-        os.rename_over(dir, &from, to).map_err(|fault| self.error(&fault))?;
-        self.temporary.name = None;
-        Ok(Some(Outcome::Replaced))
+        let name = name::temporary(os.random().map_err(|fault| self.error(&fault))?);
+        if os.link_name(dir, &self.place.name, &name).is_err() {
+            return Ok(None);
+        }
+        if matches!(os.look(dir, &name), Ok(Some(there)) if there.id == checked.id) {
+            return Ok(Some(name));
+        }
+        // Another file by now, which has its own name still.
+        let _ = os.unlink(dir, &name);
+        Ok(None)
     }
 
     /// After an exchange: our file gets its temporary name back, and the other its own.
@@ -190,6 +219,7 @@ impl<'a> Publishing<'a> {
                 let _ = os.rename_new(dir, &from, to);
                 return Err(self.unsteady());
             }
+            Err(fault) if is_no_way(&fault) => return self.rename_back(&from),
             Err(fault) => return Err(self.error(&fault)),
         }
         let ours = os.file_meta(&self.temporary.file).map_err(|fault| self.error(&fault))?.id;
@@ -200,6 +230,21 @@ impl<'a> Publishing<'a> {
         // Somebody replaced our file meanwhile: theirs is the newest, so it gets the name.
         let _ = os.exchange(dir, &from, to);
         Err(self.unsteady())
+    }
+
+    /// The same for file systems that cannot exchange: the file that was replaced gets its name back, unless somebody
+    /// replaced ours meanwhile.
+    fn rename_back(&mut self, kept: &str) -> Result<(), SaveError> {
+        let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
+        let ours = os.file_meta(&self.temporary.file).map_err(|fault| self.error(&fault))?.id;
+        let there = os.look(dir, to).map_err(|fault| self.error(&fault))?;
+        let back = match there {
+            Some(there) if there.id != ours => os.unlink(dir, kept),
+            _ => os.rename_over(dir, kept, to),
+        };
+        back.map_err(|fault| self.error(&fault))?;
+        self.temporary.name = None;
+        Ok(())
     }
 
     fn hold(&self, checked: &Meta) -> Option<File> {
@@ -223,6 +268,11 @@ impl<'a> Publishing<'a> {
     fn unsteady(&self) -> SaveError {
         SaveError::moved(self.place.path(), "others kept replacing it while it was written; call again")
     }
+}
+
+/// Whether the system or the file system does not have this way of naming a file in one directory.
+fn is_no_way(fault: &Fault) -> bool {
+    fault.is_lacking() || matches!(fault.kind, FaultKind::NotPermitted | FaultKind::CrossesMount)
 }
 
 /// Whether this kernel or file system gives no name to a handle, so that a copy with a name is needed.

@@ -148,6 +148,8 @@ pub enum Call {
     OpenBeneathByHand,
     OpenParent,
     Stat,
+    MountNumber,
+    MountNumberByProc,
     StatPath,
     Access,
     AccessAsProcess,
