@@ -345,6 +345,8 @@ impl SaveError {
     pub(crate) fn of(fault: &Fault, step: &'static str, at: impl Into<PathBuf>, path: &str) -> Self {
         let (at, path) = (at.into(), path.to_owned());
         match fault.kind {
+            // Whatever is used was there when it was checked.
+            FaultKind::Missing => Self::moved(at, format!("{step} it found it gone; call again")),
             FaultKind::NotDirectory => Self::NotDirectory { path, at },
             FaultKind::CrossesMount => Self::Mount { at },
             FaultKind::ReadOnly => Self::ReadOnly { at },

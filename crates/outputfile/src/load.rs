@@ -264,7 +264,7 @@ impl Loading {
         for path in PROGRAMS {
             add("a directory of programs", Path::new(path), true, &aside);
         }
-        add("the directory of programs", Path::new(OTHERS), false, &aside);
+        add("the directory of other programs", Path::new(OTHERS), false, &aside);
         for (what, path, outer) in self.own_directories() {
             add(what, &path, outer, &sibling(&path));
         }
@@ -355,9 +355,7 @@ impl Place {
         }
         None
     }
-}
 
-impl Place {
     /// The same by identity, for a root that is this place under another name: a mount.
     fn hidden_objection(&self, root: &Walk) -> Option<String> {
         let holds = root.missing.is_empty() && root.deepest().is_some_and(|root| self.ids.contains(&root.meta.id));

@@ -114,13 +114,13 @@ pub(crate) fn descend(
             }
             Err(fault) if fault.kind == FaultKind::Missing => break,
             Err(fault) => {
-                let link = matches!(fault.kind, FaultKind::Link | FaultKind::NotDirectory)
-                    && os
-                        .look(&above.dir, name)
-                        .is_ok_and(|seen| seen.is_some_and(|meta| meta.kind == Kind::Link));
-                if link {
-                    return Err(Blocked::Link);
-                }
+                let perhaps_link = matches!(fault.kind, FaultKind::Link | FaultKind::NotDirectory);
+                let seen = if perhaps_link { os.look(&above.dir, name) } else { Ok(None) };
+                let fault = match seen {
+                    Ok(Some(meta)) if meta.kind == Kind::Link => return Err(Blocked::Link),
+                    Ok(_) => fault,
+                    Err(unseen) => unseen,
+                };
                 let at = format!("{from_path}{}", path_text(names.get(..=depth).unwrap_or(names)));
                 return Err(Blocked::Stuck(Stuck { at, fault }));
             }

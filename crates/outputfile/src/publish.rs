@@ -31,6 +31,8 @@ pub(crate) struct Publishing<'a> {
     path: &'a str,
     /// The file that is replaced, locked, so that under its temporary name no other writer takes it for a leftover.
     old: Option<File>,
+    /// It has its name, but whether it took that of the right file could neither be seen nor undone: why.
+    pub doubt: Option<Fault>,
 }
 
 impl<'a> Publishing<'a> {
@@ -41,7 +43,7 @@ impl<'a> Publishing<'a> {
         temporary: &'a mut Temporary,
         path: &'a str,
     ) -> Self {
-        Self { inner, place, parent, temporary, path, old: None }
+        Self { inner, place, parent, temporary, path, old: None, doubt: None }
     }
 
     /// Gives the file its name.
@@ -74,18 +76,19 @@ impl<'a> Publishing<'a> {
     }
 
     /// Undoes it: the file loses its name, and what it replaced gets it back where that is still there.
-    pub(crate) fn take_back(&mut self, outcome: Outcome) {
+    /// False: it could not be undone.
+    pub(crate) fn take_back(&mut self, outcome: Outcome) -> bool {
         let os = &self.inner.os;
         if outcome == Outcome::Exchanged {
-            let _ = self.exchange_back();
-            return;
+            return self.exchange_back().is_ok();
         }
         let ours = os.file_meta(&self.temporary.file).map(|meta| meta.id);
         let there = os.look(&self.parent.dir, &self.place.name);
-        if let (Ok(ours), Ok(Some(there))) = (ours, there)
-            && ours == there.id
-        {
-            let _ = os.unlink(&self.parent.dir, &self.place.name);
+        match (ours, there) {
+            (Ok(ours), Ok(Some(there))) if ours == there.id => {
+                os.unlink(&self.parent.dir, &self.place.name).is_ok()
+            }
+            (ours, there) => ours.is_ok() && there.is_ok(),
         }
     }
 
@@ -152,12 +155,20 @@ impl<'a> Publishing<'a> {
         let from = self.temporary.name.clone().unwrap_or_default();
         match os.exchange(dir, &from, to) {
             Ok(()) => {
-                let out = os.look(dir, &from).map_err(|fault| self.error(&fault))?;
-                if out.is_some_and(|out| out.kind == Kind::File && out.id == checked.id) {
+                let out = os.look(dir, &from);
+                if matches!(&out, Ok(Some(out)) if out.kind == Kind::File && out.id == checked.id) {
                     return Ok(Some(Outcome::Exchanged));
                 }
-                self.exchange_back()?;
-                Ok(None)
+                match self.exchange_back() {
+                    Ok(true) => out.map(|_| None).map_err(|fault| self.error(&fault)),
+                    Ok(false) => Err(self.unsteady()),
+                    Err(fault) => {
+                        // Whatever came out keeps its temporary name.
+                        self.temporary.name = None;
+                        self.doubt = Some(fault);
+                        Ok(Some(Outcome::Exchanged))
+                    }
+                }
             }
             Err(fault) if fault.kind == FaultKind::Missing => Ok(None),
             Err(fault) if is_no_way(&fault) => self.rename_over(checked),
@@ -208,8 +219,9 @@ impl<'a> Publishing<'a> {
         Ok(None)
     }
 
-    /// After an exchange: our file gets its temporary name back, and the other its own.
-    fn exchange_back(&mut self) -> Result<(), SaveError> {
+    /// After an exchange: our file gets its temporary name back, and the other its own. False: others changed the names
+    /// meanwhile. An error: nothing was changed.
+    fn exchange_back(&mut self) -> Result<bool, Fault> {
         let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
         let from = self.temporary.name.clone().unwrap_or_default();
         match os.exchange(dir, &from, to) {
@@ -217,34 +229,33 @@ impl<'a> Publishing<'a> {
             // Somebody took our file away meanwhile: only the other is left to put back.
             Err(fault) if fault.kind == FaultKind::Missing => {
                 let _ = os.rename_new(dir, &from, to);
-                return Err(self.unsteady());
+                return Ok(false);
             }
             Err(fault) if is_no_way(&fault) => return self.rename_back(&from),
-            Err(fault) => return Err(self.error(&fault)),
+            Err(fault) => return Err(fault),
         }
-        let ours = os.file_meta(&self.temporary.file).map_err(|fault| self.error(&fault))?.id;
-        let back = os.look(dir, &from).map_err(|fault| self.error(&fault))?;
-        if back.is_some_and(|back| back.id == ours) {
-            return Ok(());
+        // What cannot be looked at is taken for ours, as it was a moment ago.
+        if let (Ok(ours), Ok(back)) = (os.file_meta(&self.temporary.file), os.look(dir, &from))
+            && back.is_none_or(|back| back.id != ours.id)
+        {
+            // Somebody replaced our file meanwhile: theirs is the newest, so it gets the name.
+            let _ = os.exchange(dir, &from, to);
+            return Ok(false);
         }
-        // Somebody replaced our file meanwhile: theirs is the newest, so it gets the name.
-        let _ = os.exchange(dir, &from, to);
-        Err(self.unsteady())
+        Ok(true)
     }
 
     /// The same for file systems that cannot exchange: the file that was replaced gets its name back, unless somebody
     /// replaced ours meanwhile.
-    fn rename_back(&mut self, kept: &str) -> Result<(), SaveError> {
+    fn rename_back(&mut self, kept: &str) -> Result<bool, Fault> {
         let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
-        let ours = os.file_meta(&self.temporary.file).map_err(|fault| self.error(&fault))?.id;
-        let there = os.look(dir, to).map_err(|fault| self.error(&fault))?;
-        let back = match there {
-            Some(there) if there.id != ours => os.unlink(dir, kept),
-            _ => os.rename_over(dir, kept, to),
-        };
-        back.map_err(|fault| self.error(&fault))?;
+        let ours = os.file_meta(&self.temporary.file)?.id;
+        match os.look(dir, to)? {
+            Some(there) if there.id != ours => os.unlink(dir, kept)?,
+            _ => os.rename_over(dir, kept, to)?,
+        }
         self.temporary.name = None;
-        Ok(())
+        Ok(true)
     }
 
     fn hold(&self, checked: &Meta) -> Option<File> {

@@ -6,5 +6,6 @@
 
 pub mod client;
 pub mod envelope;
+pub mod relay;
 pub mod server;
 pub mod spool;

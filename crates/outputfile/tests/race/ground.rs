@@ -6,6 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
@@ -61,6 +62,8 @@ pub struct Ground {
     dir: tempfile::TempDir,
     /// The directories of the targets, wherever they are.
     pub real: [OwnedFd; 3],
+    /// About how long a save takes here.
+    pub pace: Duration,
     outside: Vec<String>,
     watch: OwnedFd,
 }
@@ -90,7 +93,8 @@ impl Ground {
         let real = BELOW.map(|below| open(below));
         let outside = listing(&top.join("outside"));
         let watch = watch(&top.join("outside"));
-        Self { dir, real, outside, watch }
+        let pace = pace(top);
+        Self { dir, real, pace, outside, watch }
     }
 
     pub fn top(&self) -> &Path {
@@ -188,6 +192,14 @@ fn listing(dir: &Path) -> Vec<String> {
         }
     }
     all
+}
+
+fn pace(top: &Path) -> Duration {
+    let start = Instant::now();
+    let file = fs::File::create(top.join("pace")).unwrap();
+    rustix::fs::fsync(&file).unwrap();
+    fs::remove_file(top.join("pace")).unwrap();
+    (2 * start.elapsed()).clamp(Duration::from_micros(100), Duration::from_millis(10))
 }
 
 fn watch(outside: &Path) -> OwnedFd {

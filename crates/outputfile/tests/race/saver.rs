@@ -96,19 +96,13 @@ pub fn run(task: &Task) {
     let roots = task.roots(&published);
     let before = open_files();
     say("ready");
-    let mut lines = std::io::stdin().lines();
-    let log = match task.work {
-        "storm" => {
-            lines.next().unwrap().unwrap();
-            storm(task, &roots, &published)
+    let mut log = String::new();
+    while let Some(order) = hear() {
+        match task.work {
+            "storm" => log += &storm(task, &roots, &published),
+            _ => round(task, &roots, &order),
         }
-        _ => {
-            for line in &mut lines {
-                round(task, &roots, &line.unwrap());
-            }
-            String::new()
-        }
-    };
+    }
     let end = format!("{log}end {before} {}\n", open_files());
     fs::write(&task.log, end).unwrap();
 }
@@ -170,8 +164,7 @@ fn round(task: &Task, roots: &Roots, line: &str) {
     };
     let ready = (warm == "warm").then(begin);
     say("ready");
-    let mut go = String::new();
-    std::io::stdin().read_line(&mut go).unwrap();
+    hear().unwrap();
     match ready.unwrap_or_else(begin).and_then(Writer::commit) {
         Ok(saved) => say(&format!("won {} {}", saved.identity.ino, super::payload::hex(&saved.sha256))),
         Err(error) if error.reason() == Reason::Exists => say("exists"),
@@ -183,6 +176,13 @@ fn say(word: &str) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("\nsaver: {word}\n").as_bytes()).unwrap();
     out.flush().unwrap();
+}
+
+/// The next order, until there are no more.
+fn hear() -> Option<String> {
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line).unwrap();
+    (read > 0).then(|| line.trim_end().to_owned())
 }
 
 fn open_files() -> usize {

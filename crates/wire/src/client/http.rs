@@ -2,7 +2,6 @@
 
 mod connection;
 mod refusal;
-mod relay;
 mod stream;
 
 use std::path::Path;

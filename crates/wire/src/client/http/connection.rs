@@ -24,7 +24,7 @@ use tower::ServiceExt as _;
 use url::Url;
 
 use super::super::BadHttpOptions;
-use super::relay::Relay;
+use crate::relay::Relay;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const KEEP_ALIVE: Duration = Duration::from_secs(30);

@@ -1,6 +1,8 @@
 //! Several futures polled as one within a task: what wakes them while they are polled polls them again at once, and the
 //! scheduler, which would wake another thread for it, hears nothing of it.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -12,8 +14,15 @@ const RESTING: u8 = 0;
 const POLLING: u8 = 1;
 const WOKEN: u8 = 2;
 
-/// Stands between a connection and the task that uses it just now.
-pub(super) struct Relay {
+/// Runs a future so that what it wakes of itself, while it is polled, does not go through the scheduler.
+pub async fn quietly<F: Future>(future: F) -> F::Output {
+    let relay = Relay::new();
+    let mut future = pin!(future);
+    poll_fn(|cx| relay.poll(cx, |cx| future.as_mut().poll(cx))).await
+}
+
+/// Stands between a future, or several, and the task that polls them just now.
+pub(crate) struct Relay {
     link: Arc<Link>,
     waker: Waker,
 }
@@ -24,13 +33,13 @@ struct Link {
 }
 
 impl Relay {
-    pub(super) fn new() -> Relay {
+    pub(crate) fn new() -> Relay {
         let link = Arc::new(Link { state: AtomicU8::new(RESTING), task: Mutex::new(Waker::noop().clone()) });
         Relay { waker: Waker::from(Arc::clone(&link)), link }
     }
 
     /// Polls until there is a result or nothing was woken meanwhile. What is woken later wakes the task of `cx`.
-    pub(super) fn poll<T>(
+    pub(crate) fn poll<T>(
         &self,
         cx: &mut Context<'_>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
