@@ -410,3 +410,7 @@ fn listed(roots: &[PathBuf]) -> String {
     }
     text.join(" or ")
 }
+
+#[cfg(test)]
+#[path = "error_tests.rs"]
+mod tests;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{Reason, SaveError};
-use crate::place::{Blocked, Held, Place, descend, gone, locate};
-use crate::publish::{Outcome, Publishing};
+use crate::place::{Blocked, Held, Place, descend, enter_beneath, gone, locate};
+use crate::publish::{Outcome, Publishing, wait_for_turn};
 use crate::roots::{Match, Roots, Survey};
 use crate::sys::{Dir, Fault, FaultKind, FileId, Meta, Os};
 use crate::target::{Target, check_mount, check_parent, check_present, final_key, mount_key};
@@ -152,6 +152,7 @@ impl Job {
     /// made, where the file has its name and that could not be undone.
     fn publish(&self, temporary: &mut Temporary) -> Result<(Outcome, Meta, Option<String>), SaveError> {
         let os = &self.roots.0.os;
+        let _turn = wait_for_turn(os, &self.parent);
         self.same_place()?;
         let before = os.file_meta(&temporary.file).map_err(|fault| self.error(&fault, "looking at"))?;
         let mut publishing =
@@ -173,7 +174,7 @@ impl Job {
         let elsewhere = matches!(error.reason(), Reason::RootMoved | Reason::TargetKind | Reason::Mount);
         // A file that was replaced and is gone is no reason to take the new one away as well, unless that is elsewhere.
         let undone = (elsewhere || outcome != Outcome::Replaced) && publishing.take_back(outcome);
-        if undone || elsewhere { Err(error) } else { Ok((outcome, known, Some(error.to_string()))) }
+        if undone { Err(error) } else { Ok((outcome, known, Some(error.to_string()))) }
     }
 
     /// Walks the root's path again: it must lead to the same root, and in it to the same directory.
@@ -331,14 +332,15 @@ fn make_directories(
             Err(fault) => return Err(SaveError::of(&fault, "making a directory in", at, path)),
         };
         at.push(name);
-        let (dir, meta) = match os.beneath(&here.dir, name) {
+        let (dir, meta) = match enter_beneath(os, &here.dir, name) {
             Ok(opened) => opened,
             Err(fault) => {
                 // Noted all the same, so that it is removed again.
                 if let (true, Ok(Some(meta))) = (new, os.look(&here.dir, name)) {
                     made.push(Made { above: here, name: name.clone(), id: meta.id });
                 }
-                return Err(SaveError::of(&fault, "opening", &at, path));
+                let link = || Blocked::Link.explain(path);
+                return Err(fault.map_or_else(link, |fault| SaveError::of(&fault, "opening", &at, path)));
             }
         };
         let waived = waived(&roots.0.directories, &meta, here.waived);

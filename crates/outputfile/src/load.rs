@@ -233,13 +233,11 @@ impl Loading {
         let places = self.places(ours, owners);
         for (index, root, walked) in known {
             let forms = forms_of(root, walked.as_ref().ok());
-            let objection = places
-                .iter()
-                .find_map(|place| {
-                    let why = place.objection(&forms);
-                    why.or_else(|| place.hidden_objection(walked.as_ref().ok()?))
-                        .map(|why| (why, place.remedy.clone()))
-                });
+            let objection = places.iter().find_map(|place| {
+                let why = place.objection(&forms);
+                why.or_else(|| place.hidden_objection(walked.as_ref().ok()?))
+                    .map(|why| (why, place.remedy.clone()))
+            });
             if let Some((message, remedy)) = objection {
                 self.refuse(ROOTS, *index, PathBuf::from(root.text(PLATFORM)), message, &remedy);
             }
@@ -253,7 +251,8 @@ impl Loading {
             let Ok(spelled) = spell(path) else { return };
             let walked = walk(&self.os, &[], &spelled.names).ok();
             let ids = walked.as_ref().filter(|walk| walk.missing.is_empty());
-            let ids = ids.map(|walk| walk.steps.iter().map(|step| step.meta.id).collect()).unwrap_or_default();
+            let ids =
+                ids.map(|walk| walk.steps.iter().map(|step| step.meta.id).collect()).unwrap_or_default();
             let mut forms = vec![spelled.names];
             forms.extend(walked.map(|walk| walk.resolved()).filter(|form| *form != forms[0]));
             places.push(Place { what: what.to_owned(), forms, ids, outer, remedy: remedy.to_owned() });
@@ -358,7 +357,7 @@ impl Place {
 
     /// The same by identity, for a root that is this place under another name: a mount.
     fn hidden_objection(&self, root: &Walk) -> Option<String> {
-        let holds = root.missing.is_empty() && root.deepest().is_some_and(|root| self.ids.contains(&root.meta.id));
+        let holds = root.root_id().is_some_and(|root| self.ids.contains(&root));
         let lies_in = self.outer && root.steps.iter().any(|step| self.ids.last() == Some(&step.meta.id));
         let how = if holds {
             "is or holds"
@@ -391,7 +390,8 @@ fn remember(root: Spelling, walked: &Result<Walk, String>, before: Option<&Roots
     }
     let forms = forms_of(&root, walked.as_ref().ok());
     let links = walked.as_ref().map(Walk::links).map_err(Clone::clone);
-    Root { path: PathBuf::from(root.text(PLATFORM)), spelling: root, forms, links }
+    let owner = walked.as_ref().ok().and_then(|walk| Some(walk.deepest()?.meta.uid));
+    Root { path: PathBuf::from(root.text(PLATFORM)), spelling: root, forms, links, owner }
 }
 
 fn spell(path: &Path) -> Result<Spelling, NameProblem> {

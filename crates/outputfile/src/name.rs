@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 
 use unicode_normalization::UnicodeNormalization as _;
 
+use crate::error::shown;
+
 /// The longest path that is taken, in bytes of UTF-8.
 pub const MAX_PATH_BYTES: usize = 4096;
 /// The longest component that is taken, in bytes of UTF-8.
@@ -59,7 +61,7 @@ pub enum NameProblem {
     #[error("is relative to the current directory of a drive: write a separator after the colon")]
     DriveRelative,
     /// A volume on which no root lies.
-    #[error("is on the volume {0}, on which no root lies: use a path beneath a root")]
+    #[error("is on the volume {}, on which no root lies: use a path beneath a root", shown(.0))]
     Volume(String),
     /// A character that deceives a reader or cuts a string.
     #[error(

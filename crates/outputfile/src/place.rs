@@ -9,6 +9,9 @@ use crate::roots::{Inner, Match, Root, Standing, Survey};
 use crate::sys::{Dir, Fault, FaultKind, FileId, Kind, Meta, Os, PLATFORM};
 use crate::walk::{DirectoryMet, Met, Stuck, Walk, path_text, waived, walk_on};
 
+/// How often a directory is opened that others exchange with something else and back.
+const TRIES: usize = 16;
+
 /// A directory held open, and its name in the one above.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
@@ -82,7 +85,7 @@ pub(crate) fn locate(inner: &Inner, path: &str, found: &Match, survey: &Survey) 
     if missing.len() > MAX_NEW_DIRECTORIES {
         return Err(SaveError::path(path, NameProblem::TooManyDirectories(missing.len())));
     }
-    judge_inside(inner, root, &standing, &inside, &survey.acting)?;
+    judge_inside(inner, root, &standing, &inside, survey)?;
     Ok(Place {
         root: found.root,
         acting: survey.acting.clone(),
@@ -107,26 +110,38 @@ pub(crate) fn descend(
     let mut held: Vec<Held> = Vec::new();
     for (depth, name) in names.iter().enumerate() {
         let above = held.last().unwrap_or(from);
-        match os.beneath(&above.dir, name) {
+        match enter_beneath(os, &above.dir, name) {
             Ok((dir, meta)) => {
                 let waived = waived(trusted, &meta, above.waived);
                 held.push(Held { name: name.clone(), dir, meta, waived });
             }
-            Err(fault) if fault.kind == FaultKind::Missing => break,
-            Err(fault) => {
-                let perhaps_link = matches!(fault.kind, FaultKind::Link | FaultKind::NotDirectory);
-                let seen = if perhaps_link { os.look(&above.dir, name) } else { Ok(None) };
-                let fault = match seen {
-                    Ok(Some(meta)) if meta.kind == Kind::Link => return Err(Blocked::Link),
-                    Ok(_) => fault,
-                    Err(unseen) => unseen,
-                };
+            Err(None) => return Err(Blocked::Link),
+            Err(Some(fault)) if fault.kind == FaultKind::Missing => break,
+            Err(Some(fault)) => {
                 let at = format!("{from_path}{}", path_text(names.get(..=depth).unwrap_or(names)));
                 return Err(Blocked::Stuck(Stuck { at, fault }));
             }
         }
     }
     Ok(held)
+}
+
+/// Opens a directory beneath another; again where it was something else only for a moment. No fault: it is a link.
+pub(crate) fn enter_beneath(os: &Os, above: &Dir, name: &str) -> Result<(Dir, Meta), Option<Fault>> {
+    let mut tries = 0..TRIES;
+    loop {
+        let fault = match os.beneath(above, name) {
+            Err(fault) if matches!(fault.kind, FaultKind::Link | FaultKind::NotDirectory) => fault,
+            opened => return opened.map_err(Some),
+        };
+        match os.look(above, name) {
+            Ok(Some(meta)) if meta.kind == Kind::Link => return Err(None),
+            Ok(Some(meta)) if meta.kind != Kind::Directory => return Err(Some(fault)),
+            Err(unseen) => return Err(Some(unseen)),
+            Ok(_) if tries.next().is_none() => return Err(Some(fault)),
+            Ok(_) => {}
+        }
+    }
 }
 
 /// Why directories could not be opened one beneath the other.
@@ -220,7 +235,7 @@ fn judge_inside(
     root: &Root,
     standing: &Standing,
     inside: &[Held],
-    acting: &Acting,
+    survey: &Survey,
 ) -> Result<(), SaveError> {
     let mut met = standing.walk.met.clone();
     let mut names = standing.walk.resolved();
@@ -230,13 +245,14 @@ fn judge_inside(
             let why = format!("holds {}", own.what);
             return Err(SaveError::Protected { root: root.path.clone(), why });
         }
+        inner.check_other_roots(root, held.meta.id, &names, survey)?;
         met.push(Met::Directory(DirectoryMet {
             path: path_text(&names),
             meta: held.meta,
             waived: held.waived,
         }));
     }
-    inner.check_trust(root, standing, &met, acting)
+    inner.check_trust(root, standing, &met, &survey.acting)
 }
 
 /// The fault of a name that was looked for and is not there.

@@ -38,7 +38,7 @@ impl Protected {
             return Some(format!("lies in {}", self.what));
         }
         // A root that does not exist holds nothing yet.
-        let root_id = root.missing.is_empty().then(|| root.deepest()).flatten()?.meta.id;
+        let root_id = root.root_id()?;
         let holds = held.iter().any(|(_, id)| *id == root_id) || lies_beneath(os, lowest, *id, root);
         holds.then(|| format!("is, or holds, {}", self.what))
     }
@@ -63,8 +63,9 @@ fn handles(os: &Os, names: &[String]) -> Vec<(Dir, FileId)> {
 /// that holds the root lies in it. The mount is compared there too, since a directory may be mounted in itself.
 fn lies_beneath(os: &Os, lowest: &Dir, id: FileId, root: &Walk) -> bool {
     let Some((end, above)) = root.steps.split_last() else { return false };
-    let holds_root =
-        |meta: &Meta| meta.mount != 0 && above.iter().any(|s| s.meta.id == meta.id && s.meta.mount == meta.mount);
+    let holds_root = |meta: &Meta| {
+        meta.mount != 0 && above.iter().any(|s| s.meta.id == meta.id && s.meta.mount == meta.mount)
+    };
     let (mut dir, mut id) = (lowest.clone(), id);
     for _ in 0..MOST_LEVELS {
         if id == end.meta.id {

@@ -1,15 +1,21 @@
 //! Publishing: a finished temporary gets its name, without ever replacing what was not to be replaced.
 
+use std::thread;
+use std::time::Duration;
+
 use crate::error::SaveError;
 use crate::name;
 use crate::place::{Held, Place};
 use crate::roots::Inner;
-use crate::sys::{Fault, FaultKind, File, Kind, Meta};
+use crate::sys::{Fault, FaultKind, File, Kind, Meta, Os};
 use crate::target::mount_key;
 use crate::temporary::{Temporary, link_open_file};
 
 /// How often it is tried while others change the name at the same time.
 const TRIES: usize = 16;
+/// How often the turn in a directory is asked for, and how long is waited in between: a quarter of a second in all.
+const TURNS: usize = 1000;
+const PAUSE: Duration = Duration::from_micros(250);
 
 /// How the file got its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +26,19 @@ pub(crate) enum Outcome {
     Exchanged,
     /// The file that was replaced is gone.
     Replaced,
+}
+
+/// Waits until no other writer changes names in the directory: of two that exchange at once, each would else take the
+/// other's file for the one that was there before. Where directories cannot be locked, or one is kept locked, it goes on.
+pub(crate) fn wait_for_turn(os: &Os, parent: &Held) -> Option<File> {
+    for _ in 0..TURNS {
+        match os.lock_names(&parent.dir) {
+            Ok(Some(turn)) => return Some(turn),
+            Ok(None) => thread::sleep(PAUSE),
+            Err(_) => return None,
+        }
+    }
+    None
 }
 
 /// A temporary about to get its name.
@@ -86,7 +105,8 @@ impl<'a> Publishing<'a> {
         let there = os.look(&self.parent.dir, &self.place.name);
         match (ours, there) {
             (Ok(ours), Ok(Some(there))) if ours == there.id => {
-                os.unlink(&self.parent.dir, &self.place.name).is_ok()
+                let removed = os.unlink(&self.parent.dir, &self.place.name);
+                removed.is_ok() || removed.is_err_and(|fault| fault.kind == FaultKind::Missing)
             }
             (ours, there) => ours.is_ok() && there.is_ok(),
         }
@@ -131,6 +151,10 @@ impl<'a> Publishing<'a> {
                 Ok(true)
             }
             Err(fault) if fault.kind == FaultKind::Exists => Ok(false),
+            // A directory that was marked meanwhile says the same, and is no reason to give the whole mount up.
+            Err(fault) if fault.kind == FaultKind::NotPermitted && self.is_marked() => {
+                Err(self.error(&fault))
+            }
             Err(fault) if is_no_way(&fault) => {
                 if !renamed.is_lacking() {
                     return Err(self.error(&renamed));
@@ -228,7 +252,9 @@ impl<'a> Publishing<'a> {
             Ok(()) => {}
             // Somebody took our file away meanwhile: only the other is left to put back.
             Err(fault) if fault.kind == FaultKind::Missing => {
-                let _ = os.rename_new(dir, &from, to);
+                if os.rename_new(dir, &from, to).is_err() {
+                    self.clear(&from);
+                }
                 return Ok(false);
             }
             Err(fault) if is_no_way(&fault) => return self.rename_back(&from),
@@ -240,9 +266,22 @@ impl<'a> Publishing<'a> {
         {
             // Somebody replaced our file meanwhile: theirs is the newest, so it gets the name.
             let _ = os.exchange(dir, &from, to);
+            self.clear(&from);
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Others changed the names so that nothing can be put back: neither our file stays, nor one that theirs replaced.
+    fn clear(&self, from: &str) {
+        let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
+        let ours = os.file_meta(&self.temporary.file).map(|meta| meta.id).ok();
+        if matches!(os.look(dir, to), Ok(Some(there)) if Some(there.id) == ours) {
+            let _ = os.unlink(dir, to);
+        }
+        if matches!(os.look(dir, from), Ok(Some(there)) if there.kind == Kind::File) {
+            let _ = os.unlink(dir, from);
+        }
     }
 
     /// The same for file systems that cannot exchange: the file that was replaced gets its name back, unless somebody
@@ -250,12 +289,20 @@ impl<'a> Publishing<'a> {
     fn rename_back(&mut self, kept: &str) -> Result<bool, Fault> {
         let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
         let ours = os.file_meta(&self.temporary.file)?.id;
-        match os.look(dir, to)? {
-            Some(there) if there.id != ours => os.unlink(dir, kept)?,
-            _ => os.rename_over(dir, kept, to)?,
+        let done = match os.look(dir, to)? {
+            Some(there) if there.id != ours => os.unlink(dir, kept),
+            _ => os.rename_over(dir, kept, to),
+        };
+        match done {
+            Err(fault) if fault.kind == FaultKind::Missing => self.clear(kept),
+            done => done?,
         }
         self.temporary.name = None;
         Ok(true)
+    }
+
+    fn is_marked(&self) -> bool {
+        self.inner.os.meta(&self.parent.dir).is_ok_and(|meta| meta.frozen)
     }
 
     fn hold(&self, checked: &Meta) -> Option<File> {

@@ -8,10 +8,12 @@ use std::io;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{SaveError, shown};
+use crate::name;
 use crate::place::{Blocked, Held, descend};
+use crate::publish::wait_for_turn;
 use crate::reserve::Key;
 use crate::roots::{Inner, Match, Roots, Survey};
-use crate::sys::{Fault, FaultKind, File, Kind, Meta, Os};
+use crate::sys::{Fault, FaultKind, File, FileId, Kind, Meta, Os};
 use crate::walk::path_text;
 use crate::write::Identity;
 
@@ -291,14 +293,38 @@ fn remove(inner: &Inner, found: Found) -> Result<(), ReadError> {
     if there.kind != Kind::File || identity_of(&there) != file.identity {
         return Err(changed(path, "it was replaced while it was looked at"));
     }
-    match inner.os.unlink(&parent.dir, &name) {
-        Ok(()) => {}
-        Err(fault) if fault.kind == FaultKind::Missing => return Err(ReadError::Gone { path: path.clone() }),
-        Err(fault) => return Err(SaveError::of(&fault, "removing", path, path).into()),
-    }
+    take_away(&inner.os, &parent, &name, &file)?;
     // Should this fail, a power cut may bring the file back, and it is removed another time.
     let _ = inner.os.sync_directory(&parent.dir);
     Ok(())
+}
+
+/// Gives the file another name before it goes, so that one which came in its place in the last moment is seen and put back.
+fn take_away(os: &Os, parent: &Held, name: &str, file: &SavedFile) -> Result<(), ReadError> {
+    let (dir, path) = (&parent.dir, &file.path);
+    let failed = |fault: Fault| match fault.kind {
+        FaultKind::Missing => ReadError::Gone { path: path.clone() },
+        _ => SaveError::of(&fault, "removing", path, path).into(),
+    };
+    // Its other name is that of a leftover, which another writer must not sweep before it is put back.
+    let _turn = wait_for_turn(os, parent);
+    let aside = name::temporary(os.random().map_err(failed)?);
+    match os.rename_new(dir, name, &aside) {
+        Ok(()) => {}
+        // A file system without such a rename: the name was looked at just now.
+        Err(fault) if fault.kind != FaultKind::Missing => return os.unlink(dir, name).map_err(failed),
+        Err(fault) => return Err(failed(fault)),
+    }
+    let ours = FileId { dev: file.identity.dev, ino: file.identity.ino };
+    let gone = match os.look(dir, &aside) {
+        Ok(Some(out)) if out.id == ours => os.unlink(dir, &aside).map_err(failed),
+        Ok(_) => Err(changed(path, "it was replaced while it was looked at")),
+        Err(fault) => Err(failed(fault)),
+    };
+    if gone.is_err() {
+        let _ = os.rename_new(dir, &aside, name);
+    }
+    gone
 }
 
 fn identity_of(meta: &Meta) -> Identity {

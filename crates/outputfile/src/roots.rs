@@ -44,6 +44,8 @@ pub(crate) struct Root {
     pub forms: Vec<Vec<String>>,
     /// The links on its way when it was loaded, or why they could not be seen.
     pub links: Result<Vec<(String, String)>, String>,
+    /// To whom it belonged then, or while it was missing the deepest directory on its way.
+    pub owner: Option<u32>,
 }
 
 /// What was seen of the roots with our own identity.
@@ -276,6 +278,7 @@ impl Inner {
         let owners = Owners { ours: self.ours, trusted: &trusted };
         let Some(deepest) = standing.walk.deepest() else { return Err(self.unseen(root)) };
         let owner = trust::acting_for(deepest.meta.uid, owners);
+        self.check_owner(root, owner, owners)?;
         if self.switch && owner != acting.uid() {
             return Err(SaveError::moved(&root.path, "its owner changed meanwhile; call again"));
         }
@@ -367,6 +370,37 @@ impl Inner {
         Ok(())
     }
 
+    /// A directory inside a root may not be another root, which a mount can make of it.
+    pub(crate) fn check_other_roots(
+        &self,
+        root: &Root,
+        id: FileId,
+        names: &[String],
+        survey: &Survey,
+    ) -> Result<(), SaveError> {
+        for (index, theirs) in &survey.others {
+            if theirs.root_id() == Some(id) {
+                let other = self.root(*index)?.path.clone();
+                let detail = format!("{} is both", shown(&path_text(names)));
+                return Err(SaveError::Alias { root: root.path.clone(), other, detail });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whoever moves a directory of ours to where theirs was must not have us write into it with our own rights.
+    fn check_owner(&self, root: &Root, owner: u32, owners: Owners<'_>) -> Result<(), SaveError> {
+        let Some(before) = root.owner.map(|uid| trust::acting_for(uid, owners)) else { return Ok(()) };
+        if !self.switch || before == self.ours || before == owner {
+            return Ok(());
+        }
+        let who = self.name_of(before).unwrap_or_else(|| format!("uid {before}"));
+        let why = format!(
+            "the root belonged to {who} when the configuration was loaded, and does not now; if that is right, reload it (`mcpproxy config reload` or SIGHUP)"
+        );
+        Err(SaveError::moved(&root.path, why))
+    }
+
     fn untrusted(&self, root: &Root, distrust: &Distrust) -> SaveError {
         SaveError::Untrusted { root: root.path.clone(), why: distrust.explain(self.ours, self) }
     }
@@ -404,7 +438,7 @@ fn overlap(mine: &[Vec<String>], theirs: &[Vec<String>]) -> Option<String> {
 
 /// Whether a walk came by the other root: by name, or by device and inode.
 fn leads_through(walk: &Walk, forms: &[Vec<String>], other: &Walk) -> Option<String> {
-    let other_id = other.missing.is_empty().then(|| other.deepest().map(|step| step.meta.id)).flatten();
+    let other_id = other.root_id();
     walk.met.iter().find_map(|thing| {
         let (path, id) = match thing {
             Met::Directory(directory) => (&directory.path, Some(directory.meta.id)),

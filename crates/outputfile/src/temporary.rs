@@ -153,6 +153,14 @@ pub(crate) fn modes_are_made_up(fault: &Fault) -> bool {
 /// Removes temporaries whose writer is gone: those that can be locked, and are ours.
 pub(crate) fn sweep(os: &Os, parent: &Held, uid: u32) {
     let Ok(names) = os.list(&parent.dir, MOST_ENTRIES, name::is_temporary) else { return };
+    if names.is_empty() {
+        return;
+    }
+    // A file that another writer exchanged a moment ago has a temporary name too, and may have to go back.
+    let Ok(_turn) = os.lock_names(&parent.dir).map_or_else(|_| Ok(None), |turn| turn.map(Some).ok_or(()))
+    else {
+        return;
+    };
     for name in names.iter().take(MOST_LEFTOVERS) {
         let Ok(file) = os.existing(&parent.dir, name) else { continue };
         let Ok(meta) = os.file_meta(&file) else { continue };

@@ -89,6 +89,11 @@ impl Walk {
         self.steps.last()
     }
 
+    /// What the path leads to, if it exists.
+    pub(crate) fn root_id(&self) -> Option<FileId> {
+        self.deepest().filter(|_| self.missing.is_empty()).map(|step| step.meta.id)
+    }
+
     /// The path with all links resolved, including what does not exist.
     pub(crate) fn resolved(&self) -> Vec<String> {
         self.steps.iter().skip(1).map(|step| &step.name).chain(&self.missing).cloned().collect()

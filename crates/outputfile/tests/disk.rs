@@ -1,4 +1,4 @@
-//! Disks that are full, read-only or forgetful, limits, mounts, signals, and kills at any step.
+//! Disks that are full, read-only or forgetful, limits, mounts, and signals.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
@@ -9,10 +9,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use common::{
-    Lab, Mount, NAMING, assert_refused, assert_saved, failing, is_empty, make, mode, open, save, saved, skip, temporaries,
+    Lab, Mount, NAMING, assert_refused, assert_saved, failing, is_empty, make, mode, open, save, saved, skip,
     text,
 };
 use outputfile::{Call, Hook, NoLedger, Reason, SaveError, Settings};
@@ -363,175 +362,6 @@ fn leftovers_are_removed_by_the_next_save_and_locked_ones_are_not() {
     assert!(name(3).exists() && name(77).exists() && lab.root.join(".mcpproxy-mine.tmp").exists());
     assert!(![0, 1, 2].iter().any(|number| name(*number).exists()));
     assert_eq!(name(4).exists(), common::is_root(), "another user's is left alone");
-}
-
-#[test]
-fn a_kill_at_any_step_leaves_the_old_file_or_the_new_one() {
-    const TEST: &str = "a_kill_at_any_step_leaves_the_old_file_or_the_new_one";
-    const NEW: &[u8] = &[7; 100_000];
-    let steps = [
-        Call::OpenNamed,
-        Call::Lock,
-        Call::Write,
-        Call::SyncFile,
-        Call::RenameNew,
-        Call::Exchange,
-        Call::Unlink,
-        Call::LinkHandle,
-        Call::OpenForSync,
-        Call::SyncDirectory,
-    ];
-    if let Some(task) = common::task() {
-        let dir = PathBuf::from(std::env::var_os("OUTPUTFILE_DIR").unwrap());
-        let words: Vec<&str> = task.split(' ').collect();
-        let [step, nameless, overwrite] = words[..] else { panic!("{task}") };
-        let (step, nameless) = (steps[step.parse::<usize>().unwrap()], nameless == "true");
-        let hook = move |call| {
-            if call == step {
-                // SAFETY: ends this process at once, which is the point.
-                #[allow(unsafe_code)]
-                unsafe {
-                    libc::kill(libc::getpid(), libc::SIGKILL);
-                }
-            }
-            (!nameless && call == Call::OpenNameless).then_some(libc::EOPNOTSUPP)
-        };
-        let hook = Some(Hook::new(hook));
-        let roots = open(Settings { roots: vec![dir.clone()], hook, ..Settings::default() });
-        let _ = save(&roots, dir.join("x").to_str().unwrap(), overwrite == "true", NEW);
-        return;
-    }
-    for (number, step) in steps.iter().enumerate() {
-        for nameless in [false, true] {
-            for overwrite in [false, true] {
-                let lab = Lab::new();
-                if overwrite {
-                    fs::write(lab.root.join("x"), "old").unwrap();
-                }
-                let mut child = common::again(TEST, &format!("{number} {nameless} {overwrite}"));
-                child.env("OUTPUTFILE_DIR", &lab.root).stdout(std::process::Stdio::null());
-                child.stderr(std::process::Stdio::null());
-                let _ = child.status().unwrap();
-                let what = format!("{step:?}, nameless {nameless}, overwrite {overwrite}");
-                match fs::read(lab.root.join("x")) {
-                    Ok(bytes) => assert!(bytes == NEW || (overwrite && bytes == b"old"), "{what}"),
-                    Err(_) => assert!(!overwrite, "{what}"),
-                }
-                for left in temporaries(&lab.root) {
-                    // A leftover of an overwrite may be the old file, which is not ours to change.
-                    let old = fs::read(lab.root.join(&left)).unwrap() == b"old";
-                    assert!(old || mode(&lab.root.join(&left)) == 0o600, "{what}");
-                }
-                saved(&lab.roots(), &lab.at("x"), true, b"the next save");
-                assert_eq!(fs::read_dir(&lab.root).unwrap().count(), 1, "{what}: the leftover is gone");
-            }
-        }
-    }
-}
-
-/// Every call in turn fails, at each of its occurrences: the target is the old file or the new one, and nothing is left.
-#[test]
-fn a_failure_of_any_call_leaves_nothing() {
-    let calls = [
-        Call::OpenTop,
-        Call::OpenChild,
-        Call::ReadLink,
-        Call::OpenBeneath,
-        Call::OpenBeneathByHand,
-        Call::OpenParent,
-        Call::Stat,
-        Call::StatPath,
-        Call::Access,
-        Call::StatFs,
-        Call::MakeDirectory,
-        Call::RemoveDirectory,
-        Call::SetMode,
-        Call::OpenNameless,
-        Call::OpenNamed,
-        Call::OpenExisting,
-        Call::Lock,
-        Call::Write,
-        Call::Read,
-        Call::SyncFile,
-        Call::OpenForSync,
-        Call::SyncDirectory,
-        Call::LinkHandle,
-        Call::LinkThroughProc,
-        Call::LinkName,
-        Call::RenameNew,
-        Call::RenameOver,
-        Call::Exchange,
-        Call::List,
-        Call::Random,
-    ];
-    let start = Instant::now();
-    let (mut runs, mut failures) = (0, 0);
-    // In memory where that may be mounted: each of some thousand saves waits for the disk several times.
-    let home = Lab::new();
-    let _mount = Mount::tmpfs(&home.outside, "mode=700");
-    for nameless in [true, false] {
-        for overwrite in [true, false] {
-            for failing in calls {
-                for code in [
-                    libc::EIO,
-                    libc::ENOSPC,
-                    libc::EACCES,
-                    libc::EINVAL,
-                    libc::EPERM,
-                    libc::ENOSYS,
-                    libc::ENOENT,
-                ] {
-                    for occurrence in 0..40 {
-                        let lab = Lab::within(&home.outside);
-                        if overwrite {
-                            make(&lab.root.join("a"), 0o700);
-                            fs::write(lab.root.join("a/x"), "old").unwrap();
-                        }
-                        let seen = Arc::new(AtomicUsize::new(0));
-                        let count = Arc::clone(&seen);
-                        let roots = lab.hooked(move |call| {
-                            if call == failing && count.fetch_add(1, Ordering::SeqCst) == occurrence {
-                                return Some(code);
-                            }
-                            (!nameless && call == Call::OpenNameless).then_some(libc::EOPNOTSUPP)
-                        });
-                        let what =
-                            format!("{failing:?} number {occurrence}, error {code}, {nameless} {overwrite}");
-                        let result = save(&roots, &lab.at("a/x"), overwrite, b"new");
-                        runs += 1;
-                        failures += usize::from(result.is_err());
-                        check_after(&lab, &result.map(|saved| saved.path), overwrite, failing, &what);
-                        if seen.load(Ordering::SeqCst) <= occurrence {
-                            break;
-                        }
-                    }
-                }
-            }
-        }
-    }
-    assert!(failures > 100 && runs > 500, "{failures} of {runs} failed");
-    assert!(start.elapsed() < Duration::from_secs(120));
-}
-
-fn check_after(lab: &Lab, result: &Result<PathBuf, SaveError>, overwrite: bool, failing: Call, what: &str) {
-    let there = fs::read(lab.root.join("a/x"));
-    match result {
-        Ok(_) => assert_eq!(there.unwrap(), b"new", "{what}"),
-        Err(SaveError::NotDurable { .. }) => assert_eq!(there.unwrap(), b"new", "{what}"),
-        Err(error) if overwrite => assert_eq!(there.expect(what), b"old", "{what}: {error}"),
-        Err(error) => {
-            // A failure to look at what was made, or to remove it, cannot be made good.
-            let helpless = matches!(
-                failing,
-                Call::RemoveDirectory | Call::Stat | Call::OpenBeneath | Call::OpenBeneathByHand
-            );
-            assert!(there.is_err(), "{what}: {error}");
-            assert!(helpless || !lab.root.join("a").exists(), "{what}: {error}");
-        }
-    }
-    if lab.root.join("a").exists() && failing != Call::Stat {
-        assert_eq!(temporaries(&lab.root.join("a")), Vec::<String>::new(), "{what}");
-    }
 }
 
 #[test]

@@ -8,9 +8,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use common::{
-    Lab, assert_refused, is_empty, is_root, make, mode, open, refused, save, saved, skip, suites, text,
-};
+use common::{Lab, assert_refused, is_empty, is_root, make, mode, open, refused, saved, skip, text};
 use outputfile::{Reason, Settings};
 
 #[test]
@@ -144,60 +142,6 @@ fn a_nul_or_a_control_character_is_refused_and_shown_escaped() {
         assert!(!message.contains(['\0', '\u{1b}', '\n', '\u{202e}']), "{message:?}");
     }
     assert!(is_empty(&lab.root));
-}
-
-#[test]
-fn public_traversal_strings_never_leave_the_root() {
-    let Some(suites) = suites() else { return };
-    let mut lines = Vec::new();
-    for file in ["traversals-8-deep-exotic-encoding.txt", "JHADDIX_LFI.txt", "path-traversal-windows.txt"] {
-        lines.extend(common::read_lossy(&suites.join("paths").join(file)).lines().map(str::to_owned));
-    }
-    assert!(lines.len() > 1000, "the suites hold {} lines", lines.len());
-    let lab = Lab::new();
-    let roots = open(Settings { allow_hidden: true, ..lab.settings() });
-    let mut made = 0;
-    for line in &lines {
-        assert!(roots.preflight(line, true, &outputfile::NoLedger).is_err(), "alone: {line:?}");
-        let path = lab.at(line);
-        // All are judged; one in eight is written, because each write waits for the disk.
-        match roots.preflight(&path, true, &outputfile::NoLedger) {
-            Ok(target) if made % 8 == 0 => {
-                let writer = roots.begin(target).unwrap();
-                let saved = writer.commit().unwrap();
-                // There is no link in this root, so the names tell where the file is.
-                assert!(saved.path.starts_with(&lab.root) && saved.path.is_file());
-                assert!(!line.split('/').any(|name| name == ".."), "{line:?}");
-                made += 1;
-            }
-            Ok(target) => {
-                drop(target);
-                made += 1;
-            }
-            Err(_) => {}
-        }
-    }
-    assert!(made > 100, "some are plain names: {made}");
-    assert!(is_empty(&lab.outside));
-}
-
-#[test]
-fn awkward_strings_are_exact_names_or_refused() {
-    let Some(suites) = suites() else { return };
-    let strings: Vec<String> = serde_json::from_slice(&fs::read(suites.join("blns.json")).unwrap()).unwrap();
-    assert!(strings.len() > 400, "the suite holds {} strings", strings.len());
-    let lab = Lab::new();
-    let roots = open(Settings { allow_hidden: true, ..lab.settings() });
-    let mut made = 0;
-    for name in strings.iter().filter(|name| !name.contains('/')) {
-        if let Ok(saved) = save(&roots, &lab.at(name), true, name.as_bytes()) {
-            assert_eq!(saved.path.file_name().unwrap().to_str(), Some(name.as_str()));
-            assert_eq!(fs::read_to_string(&saved.path).unwrap(), *name);
-            made += 1;
-        }
-    }
-    assert!(made > 150, "{made}");
-    assert!(is_empty(&lab.outside));
 }
 
 #[test]

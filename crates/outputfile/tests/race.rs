@@ -14,6 +14,8 @@ mod adversary;
 mod ground;
 #[path = "race/judge.rs"]
 mod judge;
+#[path = "race/moments.rs"]
+mod moments;
 #[path = "race/payload.rs"]
 mod payload;
 #[path = "race/saver.rs"]
@@ -34,7 +36,7 @@ use saver::{Saver, Task, WAYS, log_path};
 
 const SAVERS: u64 = 4;
 /// Saves on one ground at the most, so that a round stays small.
-const ROUND: u64 = 4000;
+const ROUND: u64 = 800;
 /// How often each kind of move must have been made in each kind of race.
 const LEAST_MOVES: u64 = 3;
 
@@ -98,7 +100,7 @@ const SCENES: [Scene; 7] = [
     Scene {
         name: "targets and temporaries deleted",
         moves: &[],
-        tricks: &[Trick::Take, Trick::TakeTemporaries, Trick::TakeTemporaries],
+        tricks: &[Trick::Take, Trick::TakeTemporaries, Trick::ExchangeTemporaries],
         reasons: &["Exists", "RootMoved"],
         must: "RootMoved",
     },
@@ -123,6 +125,7 @@ const SCENES: [Scene; 7] = [
             Trick::Take,
             Trick::Take,
             Trick::TakeTemporaries,
+            Trick::ExchangeTemporaries,
         ],
         reasons: &["Exists", "RootMoved", "Outside", "TargetKind"],
         must: "RootMoved",
@@ -153,7 +156,8 @@ fn savers_in_many_processes_withstand_every_adversary() {
         eprintln!("{}: {score:?}", scene.name);
         assert!(score.succeeded > 0 && score.seen > 0 && score.read > 0, "{}: {score:?}", scene.name);
         assert!(score.reasons.contains_key(scene.must), "{}: {score:?}", scene.name);
-        let wanted = scene.moves.iter().map(|what| what.name()).chain(scene.tricks.iter().map(|what| what.name()));
+        let wanted =
+            scene.moves.iter().map(|what| what.name()).chain(scene.tricks.iter().map(|what| what.name()));
         for what in wanted {
             let made = score.moves.get(what).copied().unwrap_or(0);
             assert!(made >= LEAST_MOVES, "{}: {what}: {made}", scene.name);
@@ -184,6 +188,7 @@ fn of_many_savers_to_one_new_path_exactly_one_wins() {
     let census = ground.census();
     assert!(census.files.is_empty() && census.temporaries.is_empty(), "{census:?}");
     tell("races", "rounds with one winner", rounds);
+    tell("races", "saves to one new path at once", rounds * SAVERS);
     eprintln!("a file that was planted in the last moment won {planted} of them");
 }
 
@@ -229,7 +234,10 @@ fn race(scene: &Scene, each: u64, round: u64, chance: &mut Chance) -> Score {
     });
     let mut savers: Vec<Saver> = tasks.map(Saver::start).collect();
     let [moving, playing, reading] = [chance.next(), chance.next(), chance.next()];
-    let (stop, most) = (AtomicBool::new(false), Duration::from_secs(120) + Duration::from_millis(100) * u32::try_from(each).unwrap());
+    let (stop, most) = (
+        AtomicBool::new(false),
+        Duration::from_secs(120) + Duration::from_millis(100) * u32::try_from(each).unwrap(),
+    );
     let (logs, offs, loot, read) = thread::scope(|scope| {
         let _stops = StopAtEnd(&stop);
         let (ground, stop) = (&ground, &stop);
@@ -246,7 +254,8 @@ fn race(scene: &Scene, each: u64, round: u64, chance: &mut Chance) -> Score {
         let offs = mover.join().unwrap();
         (logs, offs, trickster.join().unwrap(), reader.join().unwrap())
     });
-    let race = Race { ground: &ground, logs: &logs, offs: &offs, loot: &loot };
+    let planting = scene.tricks.contains(&Trick::ExchangeWithFile) || scene.tricks.contains(&Trick::Plant);
+    let race = Race { ground: &ground, logs: &logs, offs: &offs, loot: &loot, planting };
     Score { read, ..race.judge(scene.reasons) }
 }
 
@@ -269,14 +278,18 @@ fn task(
     chance: &mut Chance,
 ) -> Task {
     let seed = chance.next();
-    // Another way for each saver, and over the rounds every way for each.
-    let way = WAYS[usize::try_from((saver + first / ROUND) % WAYS.len() as u64).unwrap()];
+    // Another way for each saver, and over the rounds every way for each. In every other round all can exchange names.
+    let round = first / ROUND;
+    let way = match WAYS[usize::try_from((saver + round / 2) % WAYS.len() as u64).unwrap()] {
+        way if round % 2 == 1 && !saver::exchanges(way) => WAYS[0],
+        way => way,
+    };
     let log = log_path(logs.path(), saver);
     Task { work, top: ground.top().to_owned(), log, saver, first, count, seed, way }
 }
 
 fn saves() -> u64 {
-    number("OUTPUTFILE_RACE_SAVES").unwrap_or(4000)
+    number("OUTPUTFILE_RACE_SAVES").unwrap_or(6000)
 }
 
 fn place() -> PathBuf {

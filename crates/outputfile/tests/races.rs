@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use common::{Lab, NAMING, assert_saved, is_empty, make, once, once_of, open, save, saved, temporaries, text};
+use common::{
+    Lab, NAMING, assert_saved, is_empty, make, once, once_of, open, save, saved, temporaries, text,
+};
 use outputfile::{Call, Hook, NoLedger, Reason, Reservations, Settings};
 
 /// Roots with nothing in common with others, as those of another process have.
@@ -75,39 +77,6 @@ fn a_root_that_is_made_again_at_the_same_place_is_fine() {
     saved(&roots, &lab.at("x.txt"), false, b"x");
     fs::remove_dir_all(&lab.root).unwrap();
     saved(&roots, &lab.at("x.txt"), false, b"x");
-}
-
-/// Swaps the root for a link before the first call of each kind that follows, and nothing may get out.
-#[test]
-fn a_root_that_becomes_a_link_between_two_calls_is_refused() {
-    let calls = [
-        Call::StatPath,
-        Call::OpenBeneath,
-        Call::Access,
-        Call::StatFs,
-        Call::List,
-        Call::OpenNameless,
-        Call::Write,
-        Call::SyncFile,
-    ];
-    for call in calls.map(|call| vec![call]).into_iter().chain([NAMING.to_vec()]) {
-        let lab = Lab::new();
-        make(&lab.root.join("a"), 0o700);
-        make(&lab.outside.join("a"), 0o700);
-        let (root, gone, outside) = (lab.root.clone(), lab.path("gone"), lab.outside.clone());
-        let swapped = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&swapped);
-        let roots = lab.hooked(once_of(&call, move || {
-            fs::rename(&root, &gone).unwrap();
-            symlink(&outside, &root).unwrap();
-            seen.store(true, Ordering::SeqCst);
-        }));
-        let result = save(&roots, &lab.at("a/x"), false, b"x");
-        assert!(swapped.load(Ordering::SeqCst), "{call:?} is made");
-        assert!(result.is_err(), "{call:?}");
-        assert!(is_empty(&lab.outside.join("a")), "{call:?}");
-        assert!(is_empty(&lab.path("gone/a")), "{call:?}: nothing is left where the root went either");
-    }
 }
 
 #[test]

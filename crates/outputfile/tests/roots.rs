@@ -254,14 +254,6 @@ fn a_link_planted_on_the_way_of_another_root_is_noticed() {
 }
 
 #[test]
-fn one_directory_mounted_as_two_roots_is_refused() {
-    let lab = Lab::new();
-    let Some(_mount) = Mount::bind(&lab.root, &lab.outside) else { return };
-    let roots = open(Settings { roots: vec![lab.root.clone(), lab.outside.clone()], ..Settings::default() });
-    assert_refused(&lab, &roots, &lab.at("x"), false, Reason::RootUntrusted);
-}
-
-#[test]
 fn a_root_may_be_named_by_any_of_its_forms() {
     let lab = Lab::new();
     symlink(lab.root.parent().unwrap(), lab.path("way")).unwrap();

@@ -161,6 +161,8 @@ pub enum Call {
     OpenNamed,
     OpenExisting,
     Lock,
+    OpenTurn,
+    LockTurn,
     Write,
     Read,
     SyncFile,

@@ -83,7 +83,13 @@ impl Os {
         for _ in 0..TRIES {
             let open = || rustix::fs::openat2(dir, name, flags, Mode::empty(), resolve);
             opened = self.call(Call::OpenBeneath, open);
-            if !matches!(&opened, Err(fault) if fault.kind == FaultKind::Again) {
+            let again = match &opened {
+                // So it says as well of a directory that was moved away while it was opened.
+                Err(fault) if fault.kind == FaultKind::CrossesMount => !self.is_mount(dir, name),
+                Err(fault) => fault.kind == FaultKind::Again,
+                Ok(_) => false,
+            };
+            if !again {
                 break;
             }
         }
@@ -187,6 +193,14 @@ impl Os {
             }
         }
         Ok(names)
+    }
+
+    /// Whether something else is mounted under a name, or that cannot be told.
+    fn is_mount(&self, dir: &Dir, name: &str) -> bool {
+        match (self.meta(dir), self.look(dir, name)) {
+            (Ok(above), Ok(Some(there))) => above.mount != there.mount || above.mount == 0,
+            (_, there) => there.is_err(),
+        }
     }
 
     fn directory(&self, fd: OwnedFd) -> Done<(Dir, Meta)> {

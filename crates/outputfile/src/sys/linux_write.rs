@@ -68,6 +68,17 @@ impl Os {
         }
     }
 
+    /// Locks the names of a directory against other writers, until the handle is dropped. `None`: another has them.
+    pub(crate) fn lock_names(&self, dir: &Dir) -> Done<Option<File>> {
+        let handle = File(self.call(Call::OpenTurn, || open_for_reading(dir))?);
+        let how = FlockOperation::NonBlockingLockExclusive;
+        match self.call(Call::LockTurn, || rustix::fs::flock(&handle.0, how)) {
+            Ok(()) => Ok(Some(handle)),
+            Err(fault) if fault.kind == FaultKind::Again => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+
     /// Writes all of it, in as many pieces as the system wants.
     pub(crate) fn write_all(&self, file: &File, mut bytes: &[u8]) -> Done<()> {
         while !bytes.is_empty() {

@@ -28,7 +28,7 @@ fn a_mount_inside_a_root_is_not_crossed_whatever_it_is_and_whenever_it_comes() {
     if !is_root() {
         return skip("mounting needs root");
     }
-    let (mut count, memory) = (Count::default(), Memory::new());
+    let (mut count, memory) = (Count::default(), Memory::mounted());
     for kind in ["outside", "memory", "itself", "a sibling", "outside, read-only", "the root"] {
         for at in ["m", "m/deep"] {
             for moment in 0..STEPS.len() + CALLS.len() {
@@ -80,7 +80,7 @@ fn a_file_that_is_mounted_over_is_not_written_through() {
     if !is_root() {
         return skip("mounting needs root");
     }
-    let (mut count, memory) = (Count::default(), Memory::new());
+    let (mut count, memory) = (Count::default(), Memory::mounted());
     for kind in ["a file outside", "itself", "another in the root"] {
         for overwrite in [false, true] {
             for step in STEPS {

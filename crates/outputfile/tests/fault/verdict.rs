@@ -1,17 +1,18 @@
 //! The verdict on one failure: what may be the result of it, and what must be true on the disk.
 
-use std::path::Path;
-
 use outputfile::{Call, ReadError, Reason, SaveError};
 
 use crate::Baseline;
-use crate::ordeal::{Asked, Done, Failed, Fault, OLD, Plan, Scenario, Way, World, is_naming, open_files};
+use crate::ordeal::{
+    Asked, Bench, Done, Failed, Fault, OLD, Plan, Scenario, Way, World, is_naming, open_files,
+};
 
 /// Calls that one save may make whatever fails: an interrupted call is made at the most 64 times, a name tried 16 times.
 const MOST_CALLS: usize = 20_000;
 
 /// One scenario with one failure, or with two of which the second hits the clean-up.
 pub struct Trial<'a> {
+    bench: &'a Bench,
     world: World,
     base: &'a Baseline,
     faults: Vec<Fault>,
@@ -22,35 +23,48 @@ pub struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     /// Plays it.
-    pub fn new(scenario: Scenario, way: &'static Way, base: &'a Baseline, faults: Vec<Fault>, home: &Path) -> Self {
-        let world = World::new(scenario, way, home);
+    pub fn new(
+        scenario: Scenario,
+        way: &'static Way,
+        base: &'a Baseline,
+        faults: Vec<Fault>,
+        bench: &'a Bench,
+    ) -> Self {
+        let world = World::new(scenario, way, bench);
         let before = open_files();
         world.probe.plan(Plan::Fail(faults.clone()));
         let mut ended = world.run();
         let asked = world.probe.stop();
-        let kinds: Vec<_> = faults.iter().map(|fault| (fault.at, asked.get(fault.at).map(|asked| asked.call))).collect();
+        let kinds: Vec<_> =
+            faults.iter().map(|fault| (fault.at, asked.get(fault.at).map(|asked| asked.call))).collect();
         let what = format!(
             "{scenario:?}, {}, {:?}: {ended:?}",
             way.name,
-            kinds.iter().zip(&faults).map(|((at, call), fault)| (at, call, error_name(fault))).collect::<Vec<_>>()
+            kinds
+                .iter()
+                .zip(&faults)
+                .map(|((at, call), fault)| (at, call, error_name(fault)))
+                .collect::<Vec<_>>()
         );
-        if let Ok(Done::Loaded(roots)) = &ended {
-            let _ = roots.list().count();
-        }
-        let loaded = matches!(ended, Ok(Done::Loaded(_)));
-        if loaded {
-            // Its handles are held, as they should be; another load judges them below.
-            ended = Ok(Done::GivenUp);
+        if matches!(ended, Ok(Done::Loaded(_))) {
+            // Its handles go with it.
+            ended = Ok(Done::Verified);
         }
         assert_eq!(open_files(), before, "{what}: a file is left open");
         assert!(asked.len() < MOST_CALLS, "{what}: {} calls", asked.len());
         for fault in &faults {
-            assert!(asked.get(fault.at).is_some_and(|asked| asked.code == Some(fault.code)), "{what}: it was hit");
+            assert!(
+                asked.get(fault.at).is_some_and(|asked| asked.code == Some(fault.code)),
+                "{what}: it was hit"
+            );
         }
         if let [fault] = faults[..] {
-            assert_eq!(asked[fault.at].call, base.asked[fault.at].call, "{what}: the calls are always the same");
+            assert_eq!(
+                asked[fault.at].call, base.asked[fault.at].call,
+                "{what}: the calls are always the same"
+            );
         }
-        Self { world, base, faults, what, ended, asked }
+        Self { bench, world, base, faults, what, ended, asked }
     }
 
     /// Whether it ended well; both are judged.
@@ -62,20 +76,22 @@ impl<'a> Trial<'a> {
             Ok(done) => self.judge_success(done),
             Err(Failed::Save(SaveError::NotDurable { saved, .. })) => {
                 let published = self.base.publishing.unwrap();
-                assert!(self.faults.iter().any(|fault| fault.at > published), "{what}: nothing failed after publishing");
+                assert!(
+                    self.faults.iter().any(|fault| fault.at > published),
+                    "{what}: nothing failed after publishing"
+                );
                 self.world.assert_whole(what);
                 assert_eq!(std::fs::read(&saved.path).unwrap(), self.world.there().unwrap(), "{what}");
                 true
             }
             Err(failed) => self.judge_failure(failed),
         };
-        let mut expected_others = whole;
-        if !whole {
-            expected_others = others.is_empty() || self.may_leave_directories() || !left.is_empty();
-        }
-        assert!(expected_others && self.world.are_made(&others), "{what}: left {others:?}");
+        // A directory that holds a temporary is left with it.
+        let directories = whole || others.is_empty() || self.may_leave_directories() || !left.is_empty();
+        assert!(directories && self.world.are_made(&others), "{what}: left {others:?}");
         assert!(left.is_empty() || self.may_leave_temporaries(whole), "{what}: left {left:?}");
         self.judge_what_comes_next();
+        self.bench.take_back(self.world, &self.asked);
         self.ended.is_ok()
     }
 
@@ -89,7 +105,7 @@ impl<'a> Trial<'a> {
             }
             Done::Removed => assert_eq!(self.world.there(), None, "{what}"),
             Done::Read(bytes) => assert_eq!(bytes, OLD, "{what}"),
-            Done::GivenUp | Done::Verified | Done::Loaded(_) => assert!(self.world.is_unchanged(), "{what}"),
+            _ => assert!(self.world.is_unchanged(), "{what}"),
         }
         matches!(done, Done::Saved(_))
     }
@@ -101,7 +117,9 @@ impl<'a> Trial<'a> {
             let honest = match self.asked[fault.at].call {
                 Call::SyncFile => fault.code == libc::EINTR && !fault.again,
                 Call::SyncDirectory => lacking && (fault.code != libc::EINTR || !fault.again),
-                Call::OpenForSync => fault.code == libc::EACCES || (fault.code == libc::EINTR && !fault.again),
+                Call::OpenForSync => {
+                    fault.code == libc::EACCES || (fault.code == libc::EINTR && !fault.again)
+                }
                 _ => true,
             };
             assert!(honest, "{}: is not durable", self.what);
@@ -110,7 +128,11 @@ impl<'a> Trial<'a> {
 
     fn judge_failure(&self, failed: &Failed) -> bool {
         let what = self.what.as_str();
-        assert!(self.world.is_unchanged(), "{what}: the target is what it was");
+        // Where every look says that nothing is there, what was made cannot be found either.
+        let blind = self.faults.iter().any(|fault| {
+            fault.again && fault.code == libc::ENOENT && self.asked[fault.at].call == Call::Stat
+        });
+        assert!(blind || self.world.is_unchanged(), "{what}: the target is what it was");
         let [fault] = self.faults[..] else { return false };
         assert!(fault.code != libc::EINTR || fault.again, "{what}: an interrupted call is made again");
         match failed {
@@ -119,13 +141,18 @@ impl<'a> Trial<'a> {
                 let told = [libc::ENOENT, libc::ELOOP, libc::ENOTDIR, libc::EXDEV].contains(&fault.code);
                 assert!(told, "{what}: a failure to look is no change");
             }
-            Failed::Read(ReadError::NoRoot { .. } | ReadError::Busy { .. }) => panic!("{what}: another reason"),
+            Failed::Read(ReadError::NoRoot { .. } | ReadError::Busy { .. }) => {
+                panic!("{what}: another reason")
+            }
             // What could not be read is told with its cause, and there is one remedy for all of it.
             Failed::Read(ReadError::Io { .. }) => {}
             Failed::Load(problems) => assert!(!problems.is_empty(), "{what}"),
             failed => {
                 let reason = failed.reason().unwrap();
-                assert!(fits(self.asked[fault.at].call, fault.code, reason), "{what}: {reason:?} does not fit");
+                assert!(
+                    fits(self.asked[fault.at].call, fault.code, reason),
+                    "{what}: {reason:?} does not fit"
+                );
             }
         }
         false
@@ -135,8 +162,10 @@ impl<'a> Trial<'a> {
     fn may_leave_temporaries(&self, whole: bool) -> bool {
         let sweeping = self.world.scenario == Scenario::Leftover;
         let helpless = |fault: &Fault| match self.asked[fault.at].call {
-            Call::Unlink | Call::Stat => fault.again || whole || self.faults.len() > 1 || sweeping || self.ended.is_ok(),
-            Call::List | Call::OpenExisting | Call::Lock => sweeping,
+            Call::Unlink | Call::Stat => {
+                fault.again || whole || self.faults.len() > 1 || sweeping || self.ended.is_ok()
+            }
+            Call::List | Call::OpenExisting | Call::Lock | Call::OpenTurn | Call::LockTurn => sweeping,
             _ => false,
         };
         // A sweep comes late: what fails before it leaves the leftover where it was.
@@ -188,7 +217,8 @@ fn fits(call: Call, code: i32, reason: Reason) -> bool {
     let told = [libc::ENOENT, libc::EEXIST, libc::ELOOP, libc::ENOTDIR].contains(&code)
         && matches!(reason, Reason::RootMoved | Reason::TargetKind | Reason::Mount | Reason::Io);
     // No way of publishing is left, or the mode of a copy cannot be set: it is named, and counted with the rest.
-    let no_way = reason == Reason::Io && (is_naming(call) || call == Call::SetMode);
+    let no_way =
+        reason == Reason::Io && (is_naming(call) || matches!(call, Call::SetMode | Call::MountNumberByProc));
     // A filter that does not know the call says so where the mode is looked at.
     let unset = call == Call::Stat && code == libc::ENOSYS && reason == Reason::Denied;
     reason == usual || told || no_way || unset

@@ -1,7 +1,14 @@
 //! Saves under ordeal, shared by the fault and the crash laboratory: ways of writing, calls that are watched, failed or
 //! cut short by their number, and tests that are done in parts by processes of their own.
 
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(
+    dead_code,
+    unused_imports,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout
+)]
 
 mod scenario;
 
@@ -13,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use outputfile::{Call, Hook};
 
-pub use scenario::{Done, Failed, OLD, Scenario, World};
+pub use scenario::{Bench, Done, Failed, OLD, Scenario, World};
 
 /// A way of writing: what the system is to lack for it, and with which error it says so.
 #[derive(Debug)]
@@ -44,10 +51,7 @@ pub const WAYS: [Way; 6] = [
             (Call::LinkHandle, libc::ENOENT),
         ],
     },
-    Way {
-        name: "copied",
-        lacks: &[(Call::LinkHandle, libc::ENOENT), (Call::LinkThroughProc, libc::ENOENT)],
-    },
+    Way { name: "copied", lacks: &[(Call::LinkHandle, libc::ENOENT), (Call::LinkThroughProc, libc::ENOENT)] },
 ];
 
 impl Way {
@@ -105,6 +109,10 @@ impl Home {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         Self { mount: None, dir }
+    }
+
+    pub fn is_memory(&self) -> bool {
+        self.mount.is_some()
     }
 
     pub fn path(&self) -> &Path {

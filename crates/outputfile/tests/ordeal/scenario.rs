@@ -1,5 +1,6 @@
 //! Scenarios: what stands on the disk before, what is done, and what must be there afterwards.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
@@ -10,7 +11,7 @@ use outputfile::{
 };
 use std::io::Read as _;
 
-use super::{Probe, Way};
+use super::{Asked, Home, Probe, Way, is_naming};
 use crate::common::{self, Lab, make, temporaries, text};
 
 pub const OLD: &[u8] = b"what was there before";
@@ -66,10 +67,7 @@ impl Scenario {
     /// It ends with a file at the target.
     pub fn saves(self) -> bool {
         use Scenario::{HardLinked, Leftover, MissingRoot, New, NewDirectories, Overwrite, OwnersRoot};
-        matches!(
-            self,
-            New | NewDirectories | MissingRoot | Overwrite | HardLinked | OwnersRoot | Leftover
-        )
+        matches!(self, New | NewDirectories | MissingRoot | Overwrite | HardLinked | OwnersRoot | Leftover)
     }
 
     /// It begins with a file at the target.
@@ -141,9 +139,64 @@ pub struct World {
     before: BTreeMap<PathBuf, String>,
 }
 
+/// Where worlds are made, one after the other at the same place, so that roots that learnt nothing serve again:
+/// opening them takes longer than a save.
+pub struct Bench {
+    home: Home,
+    kept: Cell<Option<(Scenario, &'static str, Roots, Probe)>>,
+}
+
+impl Bench {
+    pub fn new(home: Home) -> Self {
+        Self { home, kept: Cell::new(None) }
+    }
+
+    /// Nothing waits for a disk here.
+    pub fn is_quick(&self) -> bool {
+        self.home.is_memory()
+    }
+
+    fn lab(&self) -> Lab {
+        let dir = tempfile::Builder::new().prefix("lab").rand_bytes(0).tempdir_in(self.home.path()).unwrap();
+        let lab = Lab { root: dir.path().join("root"), outside: dir.path().join("outside"), dir };
+        make(&lab.root, 0o700);
+        make(&lab.outside, 0o700);
+        lab
+    }
+
+    fn roots(&self, scenario: Scenario, way: &'static Way, root: &Path) -> (Roots, Probe) {
+        if let Some((of, by, roots, probe)) = self.kept.take()
+            && of == scenario
+            && by == way.name
+        {
+            return (roots, probe);
+        }
+        let probe = Probe::new(way);
+        let owner = scenario == Scenario::OwnersRoot;
+        let settings = Settings {
+            roots: vec![root.to_owned()],
+            file_mode: MODE,
+            min_free_bytes: 0,
+            trusted_owners: if owner { vec![NOBODY.to_string()] } else { Vec::new() },
+            hook: Some(probe.hook()),
+            ..Settings::default()
+        };
+        (common::open(settings), probe)
+    }
+
+    /// Takes the roots of a world back, if all that they saw is what they were to see anyway.
+    pub fn take_back(&self, world: World, asked: &[Asked]) {
+        let learnt =
+            asked.iter().any(|asked| is_naming(asked.call) && asked.code != world.way.lack(asked.call));
+        if !learnt && world.way.name != "copied" {
+            self.kept.set(Some((world.scenario, world.way.name, world.roots, world.probe)));
+        }
+    }
+}
+
 impl World {
-    pub fn new(scenario: Scenario, way: &'static Way, home: &Path) -> Self {
-        let lab = Lab::within(home);
+    pub fn new(scenario: Scenario, way: &'static Way, bench: &Bench) -> Self {
+        let lab = bench.lab();
         let (root, below) = prepare(scenario, &lab);
         let target = format!("{}/{below}", text(&root));
         let place = lab.dir.path().join(match scenario {
@@ -151,17 +204,7 @@ impl World {
             Scenario::MissingRoot => "gone/deep/root/sub/x",
             _ => target.strip_prefix(text(lab.dir.path())).unwrap().trim_start_matches('/'),
         });
-        let probe = Probe::new(way);
-        let owner = scenario == Scenario::OwnersRoot;
-        let settings = Settings {
-            roots: vec![root],
-            file_mode: MODE,
-            min_free_bytes: 0,
-            trusted_owners: if owner { vec![NOBODY.to_string()] } else { Vec::new() },
-            hook: Some(probe.hook()),
-            ..Settings::default()
-        };
-        let roots = common::open(settings);
+        let (roots, probe) = bench.roots(scenario, way, &root);
         let record = matches!(scenario, Scenario::Removal | Scenario::Verification | Scenario::Reopening)
             .then(|| {
                 let saved = common::save(&roots, &target, false, OLD).unwrap();
@@ -238,7 +281,11 @@ impl World {
     pub fn assert_saved(&self, saved: &Saved, what: &str) {
         self.assert_whole(what);
         let meta = fs::symlink_metadata(&self.place).unwrap();
-        assert_eq!(fs::symlink_metadata(&saved.path).unwrap().ino(), meta.ino(), "{what}: its path leads to it");
+        assert_eq!(
+            fs::symlink_metadata(&saved.path).unwrap().ino(),
+            meta.ino(),
+            "{what}: its path leads to it"
+        );
         assert_eq!(saved.bytes, u64::try_from(NEW.len()).unwrap(), "{what}");
         assert_eq!(saved.replaced, self.scenario.has_old(), "{what}");
         let told = saved.identity;
@@ -269,7 +316,8 @@ impl World {
     /// Whether these are directories that the scenario makes, and nothing else.
     pub fn are_made(&self, paths: &[PathBuf]) -> bool {
         paths.iter().all(|path| {
-            path.is_dir() && self.scenario.makes().iter().any(|(dir, _)| self.lab.dir.path().join(dir) == *path)
+            path.is_dir()
+                && self.scenario.makes().iter().any(|(dir, _)| self.lab.dir.path().join(dir) == *path)
         })
     }
 

@@ -56,9 +56,9 @@ pub enum Step {
     Remove(usize),
 }
 
-/// Done before a system call of a step: the one of this kind that comes after so many others of it.
+/// Done before a system call of a step: the one of this kind, or of any, that comes after so many others of it.
 #[derive(Debug, Clone)]
-pub struct Trap(pub Call, pub u8, pub Vec<Fs>);
+pub struct Trap(pub Option<Call>, pub u8, pub Vec<Fs>);
 
 /// What somebody else does to the file system.
 #[derive(Debug, Clone, Copy)]
@@ -86,6 +86,16 @@ pub enum Fs {
     Leftover(At),
     /// A whole save by another process, with or without overwriting.
     Rival(At, bool),
+    /// Something else takes the place of whatever is there.
+    Turn(At, Into),
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Into {
+    Directory,
+    LinkOutside,
+    Pipe,
+    File,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -110,8 +120,8 @@ impl At {
     }
 }
 
-/// Before these calls something else may happen.
-const CALLS: [Call; 27] = [
+/// Before these calls of a check, of a beginning, and of a publication something else may happen.
+const CHECKING: [Call; 10] = [
     Call::OpenTop,
     Call::OpenChild,
     Call::ReadLink,
@@ -122,30 +132,49 @@ const CALLS: [Call; 27] = [
     Call::StatPath,
     Call::Access,
     Call::StatFs,
+];
+const BEGINNING: [Call; 16] = [
+    Call::OpenChild,
+    Call::ReadLink,
+    Call::OpenBeneath,
+    Call::OpenBeneathByHand,
+    Call::Stat,
+    Call::StatPath,
+    Call::StatFs,
+    Call::MakeDirectory,
     Call::MakeDirectory,
     Call::RemoveDirectory,
     Call::OpenNameless,
     Call::OpenNamed,
     Call::OpenExisting,
     Call::Lock,
-    Call::Write,
+    Call::List,
+    Call::Unlink,
+];
+const PUBLISHING: [Call; 16] = [
+    Call::OpenChild,
+    Call::OpenBeneath,
+    Call::OpenBeneathByHand,
+    Call::Stat,
+    Call::Lock,
     Call::SyncFile,
     Call::OpenForSync,
-    Call::SyncDirectory,
     Call::LinkHandle,
     Call::LinkName,
     Call::RenameNew,
     Call::RenameOver,
     Call::Exchange,
+    Call::Exchange,
+    Call::OpenExisting,
     Call::Unlink,
-    Call::List,
+    Call::Random,
 ];
 
 const MODES: [u32; 7] = [0o700, 0o755, 0o770, 0o777, 0o1777, 0o500, 0o700];
 
 /// Draws a plan. There is one for every string of bytes.
 pub fn plan(bytes: &[u8]) -> Plan {
-    let mut draw = Draw(bytes);
+    let mut draw = Draw { bytes, target: At("root/a"), near: false };
     let head = draw.byte().unwrap_or(0);
     let root = match head & 7 {
         5 | 6 => RootAs::Linked,
@@ -160,12 +189,18 @@ pub fn plan(bytes: &[u8]) -> Plan {
 }
 
 /// Bytes that are used up from the front; `None` at their end.
-struct Draw<'a>(&'a [u8]);
+struct Draw<'a> {
+    bytes: &'a [u8],
+    /// What the last save was asked for.
+    target: At,
+    /// Whether what is done should often be done to that.
+    near: bool,
+}
 
 impl Draw<'_> {
     fn byte(&mut self) -> Option<u8> {
-        let (first, rest) = self.0.split_first()?;
-        self.0 = rest;
+        let (first, rest) = self.bytes.split_first()?;
+        self.bytes = rest;
         Some(*first)
     }
 
@@ -179,17 +214,19 @@ impl Draw<'_> {
         let slot = usize::from(kind >> 7);
         match kind & 31 {
             0..=12 => into.push(Step::Do(self.fs()?)),
-            13..=15 => into.push(Step::Preflight(slot, self.target()?, self.yes()?, self.traps()?)),
-            16..=18 => into.push(Step::Begin(slot, self.traps()?)),
-            19 => into.push(Step::Put(slot, self.below(70)?, self.traps()?)),
-            20..=22 => into.push(Step::Commit(slot, self.traps()?)),
+            13..=15 => into.push(Step::Preflight(slot, self.target()?, self.yes()?, self.traps(&CHECKING)?)),
+            16..=18 => into.push(Step::Begin(slot, self.traps(&BEGINNING)?)),
+            19 => into.push(Step::Put(slot, self.below(70)?, self.traps(&[Call::Write])?)),
+            20..=22 => into.push(Step::Commit(slot, self.traps(&PUBLISHING)?)),
             23 => into.push(Step::Drop(slot)),
             24 => into.push(Step::Reopen(self.below(4)?)),
             25 => into.push(Step::Remove(self.below(4)?)),
             26..=31 => {
                 let (at, overwrite, length) = (self.target()?, self.yes()?, self.below(40)?);
                 let mut traps = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
-                traps[self.below(4)?] = self.traps()?;
+                let which = [0, 1, 1, 2, 3, 3, 3, 3][self.below(8)?];
+                let calls: [&[Call]; 4] = [&CHECKING, &BEGINNING, &[Call::Write], &PUBLISHING];
+                traps[which] = self.traps(calls[which])?;
                 let [check, begin, put, commit] = traps;
                 into.extend([
                     Step::Preflight(slot, at, overwrite, check),
@@ -204,7 +241,14 @@ impl Draw<'_> {
     }
 
     fn fs(&mut self) -> Option<Fs> {
-        Some(match self.byte()? & 31 {
+        let kind = self.byte()?;
+        // In the midst of a save, what it works on turns into something else, or the ways to it do.
+        let kind = match kind >> 5 {
+            0..=2 if self.near => 30,
+            3 if self.near => 26,
+            _ => kind & 31,
+        };
+        Some(match kind {
             0..=5 => Fs::MakeDirectory(self.at()?),
             6 | 7 => Fs::Link(self.at()?, self.at()?),
             8 | 9 => Fs::LinkText(self.at()?, self.text()?),
@@ -222,6 +266,10 @@ impl Draw<'_> {
             ),
             27 | 28 => Fs::SwapBack,
             29 => Fs::Leftover(self.at()?),
+            30 => Fs::Turn(
+                self.at()?,
+                [Into::Directory, Into::LinkOutside, Into::Pipe, Into::File][self.below(4)?],
+            ),
             _ => Fs::Rival(self.target()?, self.yes()?),
         })
     }
@@ -233,6 +281,9 @@ impl Draw<'_> {
     /// Any place, the root's most often.
     fn at(&mut self) -> Option<At> {
         let which = self.byte()?;
+        if self.near && which & 1 == 1 {
+            return Some(self.target);
+        }
         let top = [0, 0, 0, 0, 0, 1, 1, 2][usize::from(which & 7)];
         let top = if which >= 0xf8 { 3 } else { top };
         let depth = usize::from(which >> 3 & 3);
@@ -242,9 +293,16 @@ impl Draw<'_> {
     /// A place that a save is asked for.
     fn target(&mut self) -> Option<At> {
         let which = self.byte()?;
+        if self.near && which & 1 == 1 || which >= 0xb0 {
+            return Some(self.target);
+        }
         let top = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 3, 2, 1][usize::from(which & 15)];
         let depth = [1, 1, 2, 3][usize::from(which >> 4 & 3)];
-        self.place(top, depth)
+        let at = self.place(top, depth)?;
+        if !self.near {
+            self.target = at;
+        }
+        Some(at)
     }
 
     fn place(&mut self, top: usize, depth: usize) -> Option<At> {
@@ -270,20 +328,28 @@ impl Draw<'_> {
         Some(&texts[at])
     }
 
-    fn traps(&mut self) -> Option<Vec<Trap>> {
+    fn traps(&mut self, calls: &[Call]) -> Option<Vec<Trap>> {
         let count = match self.byte()? & 7 {
             0..=2 => 1,
             3 => 2,
             _ => 0,
         };
-        (0..count).map(|_| self.trap()).collect()
+        self.near = true;
+        let traps = (0..count).map(|_| self.trap(calls)).collect();
+        self.near = false;
+        traps
     }
 
-    fn trap(&mut self) -> Option<Trap> {
-        let call = CALLS[self.below(CALLS.len())?];
+    fn trap(&mut self, calls: &[Call]) -> Option<Trap> {
+        let kind = self.byte()?;
         let which = self.byte()?;
-        let later = if which & 3 == 3 { which >> 2 & 15 } else { which & 3 };
-        let count = usize::from(which >> 6 == 3) + 1;
+        let any = kind & 32 != 0;
+        let (call, later) = match calls[usize::from(kind & 31) % calls.len()] {
+            _ if any => (None, which & 63),
+            call if which & 3 == 3 => (Some(call), which >> 2 & 15),
+            call => (Some(call), which & 1),
+        };
+        let count = usize::from(kind >> 6 == 3) + 1;
         Some(Trap(call, later, (0..count).map(|_| self.fs()).collect::<Option<_>>()?))
     }
 }

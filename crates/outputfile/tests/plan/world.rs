@@ -211,8 +211,16 @@ impl World {
 /// What is different between two moments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    Added { directory: u64, name: String, number: u64 },
-    Removed { directory: u64, name: String, number: u64 },
+    Added {
+        directory: u64,
+        name: String,
+        number: u64,
+    },
+    Removed {
+        directory: u64,
+        name: String,
+        number: u64,
+    },
     /// Mode, owner or content of something that was there before.
     Altered(u64),
 }

@@ -17,8 +17,10 @@ use rustix::io::Errno;
 use super::ground::{BELOW, Ground, Level, OWN, SHARED, exchange, rename_new};
 use super::payload::{Chance, LEAST, VICTIM, content, id, now, whole};
 
-/// Who plants files; savers have smaller numbers.
+/// Who plants files under names of targets; savers have smaller numbers.
 pub const PLANTER: u64 = 1000;
+/// Who plants them under names of temporaries. Savers may remove these as leftovers.
+pub const LITTERER: u64 = 1001;
 
 /// A move of a directory, undone after a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +55,7 @@ pub enum Trick {
     Plant,
     Take,
     TakeTemporaries,
+    ExchangeTemporaries,
 }
 
 impl Trick {
@@ -64,6 +67,7 @@ impl Trick {
             Self::Plant => "a target planted",
             Self::Take => "a target deleted",
             Self::TakeTemporaries => "a temporary deleted",
+            Self::ExchangeTemporaries => "a temporary exchanged with a file",
         }
     }
 }
@@ -145,7 +149,8 @@ fn linger(chance: &mut Chance, pace: Duration) {
     while start.elapsed() < most {
         match most > Duration::from_millis(2) {
             true => thread::sleep(Duration::from_millis(1)),
-            false => thread::yield_now(),
+            // Who yields waits for its turn as long as many saves take.
+            false => std::hint::spin_loop(),
         }
     }
 }
@@ -158,8 +163,10 @@ pub struct Loot {
     pub planted: HashSet<u64>,
     /// Taken from a name of a target, and how deep.
     pub taken: BTreeMap<u64, usize>,
-    /// Taken from a name of a temporary, where it was whole.
-    pub stolen: HashSet<u64>,
+    /// Taken more than once.
+    pub again: HashSet<u64>,
+    /// Taken from a name of a temporary, where it was whole, and by when at the latest.
+    pub stolen: BTreeMap<u64, u64>,
     /// Links and directories put under names of targets and not taken away again.
     pub things: u64,
 }
@@ -178,7 +185,15 @@ pub struct Trickster<'a> {
 impl<'a> Trickster<'a> {
     pub fn new(ground: &'a Ground, savers: u64, seed: u64) -> Self {
         let attic = ground.at("attic");
-        Self { ground, attic, savers, chance: Chance::new(seed), number: 0, plant: None, loot: Loot::default() }
+        Self {
+            ground,
+            attic,
+            savers,
+            chance: Chance::new(seed),
+            number: 0,
+            plant: None,
+            loot: Loot::default(),
+        }
     }
 
     /// Plays tricks until told to stop.
@@ -190,7 +205,8 @@ impl<'a> Trickster<'a> {
             let done = match trick {
                 Trick::Take => self.take(depth, &name),
                 Trick::Plant => self.plant(depth, &name),
-                Trick::TakeTemporaries => self.take_temporaries(depth),
+                Trick::TakeTemporaries => self.take_temporaries(depth, false),
+                Trick::ExchangeTemporaries => self.take_temporaries(depth, true),
                 _ => self.exchange(trick, depth, &name),
             };
             *self.loot.counts.entry(trick.name()).or_default() += done;
@@ -292,30 +308,44 @@ impl<'a> Trickster<'a> {
         let bytes = fs::read(at).unwrap();
         let id = whole(&bytes).unwrap_or_else(|seen| panic!("a target was no whole file: {seen}"));
         fs::remove_file(at).unwrap();
-        let twice = self.loot.taken.insert(id, depth).is_some();
-        assert!(!twice, "{id} was there twice");
+        if self.loot.taken.insert(id, depth).is_some() {
+            self.loot.again.insert(id);
+        }
     }
 
-    fn take_temporaries(&mut self, depth: usize) -> u64 {
-        let names: Vec<String> = entries(self.dir(depth)).into_iter().filter(|name| is_temporary(name)).collect();
-        let mut taken = 0;
-        for name in names {
-            let to = self.attic.join("temporary");
-            if rustix::fs::renameat_with(self.dir(depth), &*name, CWD, &to, RenameFlags::NOREPLACE).is_err() {
-                continue;
-            }
-            taken += 1;
-            if !fs::symlink_metadata(&to).unwrap().is_file() {
-                self.loot.things -= 1;
-                remove(&to);
-                continue;
-            }
-            // It may be half written; an old file that was just exchanged is whole.
-            if let Ok(id) = whole(&fs::read(&to).unwrap()) {
-                self.loot.stolen.insert(id);
-            }
-            fs::remove_file(&to).unwrap();
+    /// Takes what stands under names of temporaries, and with `litter` leaves something else there.
+    fn take_temporaries(&mut self, depth: usize, litter: bool) -> u64 {
+        let names = entries(self.dir(depth)).into_iter().filter(|name| is_temporary(name));
+        names.map(|name| u64::from(self.take_temporary(depth, &name, litter))).sum()
+    }
+
+    fn take_temporary(&mut self, depth: usize, name: &str, litter: bool) -> bool {
+        let to = self.attic.join("temporary");
+        let how = if litter {
+            self.number += 1;
+            fs::write(&to, content(id(LITTERER, self.number), LEAST)).unwrap();
+            RenameFlags::EXCHANGE
+        } else {
+            RenameFlags::NOREPLACE
+        };
+        let taken = match litter {
+            true => rustix::fs::renameat_with(CWD, &to, self.dir(depth), name, how).is_ok(),
+            false => rustix::fs::renameat_with(self.dir(depth), name, CWD, &to, how).is_ok(),
+        };
+        let by = now();
+        if !taken && !litter {
+            return false;
         }
+        if !fs::symlink_metadata(&to).unwrap().is_file() {
+            self.loot.things -= 1;
+            remove(&to);
+            return true;
+        }
+        // It may be half written; an old file that was just exchanged is whole.
+        if let Some(id) = whole(&fs::read(&to).unwrap()).ok().filter(|_| taken) {
+            self.loot.stolen.insert(id, by);
+        }
+        fs::remove_file(&to).unwrap();
         taken
     }
 }
@@ -338,7 +368,8 @@ fn entries(dir: &OwnedFd) -> Vec<String> {
 pub fn read_targets(ground: &Ground, savers: u64, seed: u64, stop: &AtomicBool) -> u64 {
     let mut chance = Chance::new(seed);
     let mut read = 0;
-    let own: Vec<String> = (0..savers).flat_map(|saver| (0..OWN).map(move |own| format!("o{saver}-{own}"))).collect();
+    let own: Vec<String> =
+        (0..savers).flat_map(|saver| (0..OWN).map(move |own| format!("o{saver}-{own}"))).collect();
     while !stop.load(Ordering::Relaxed) {
         let name = if chance.below(3) == 0 { chance.of(&own) } else { *chance.of(&SHARED) };
         let depth = usize::try_from(chance.below(3)).unwrap();

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 
+use super::adversary::LITTERER;
 use super::payload::{self, VICTIM};
 use crate::common::{make, text, tree};
 
@@ -18,8 +19,8 @@ use crate::common::{make, text, tree};
 pub const BELOW: [&str; 3] = ["", "a/", "a/b/"];
 
 /// Names that everybody saves to, and the number of names that one saver has for itself.
-pub const SHARED: [&str; 4] = ["s0", "s1", "s2", "s3"];
-pub const OWN: u64 = 2;
+pub const SHARED: [&str; 2] = ["s0", "s1"];
+pub const OWN: u64 = 1;
 
 /// One of the directories on the way that an adversary moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +73,8 @@ impl Ground {
     pub fn new(within: &Path) -> Self {
         let dir = tempfile::tempdir_in(within).unwrap();
         let top = dir.path();
-        for name in ["way", "way/root", "way/root/a", "way/root/a/b", "links", "spare", "spare/a", "away", "attic"]
+        for name in
+            ["way", "way/root", "way/root/a", "way/root/a/b", "links", "spare", "spare/a", "away", "attic"]
         {
             make(&top.join(name), 0o700);
         }
@@ -89,7 +91,8 @@ impl Ground {
             }
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let open = |name: &str| rustix::fs::open(top.join("way/root").join(name), flags, Mode::empty()).unwrap();
+        let open =
+            |name: &str| rustix::fs::open(top.join("way/root").join(name), flags, Mode::empty()).unwrap();
         let real = BELOW.map(|below| open(below));
         let outside = listing(&top.join("outside"));
         let watch = watch(&top.join("outside"));
@@ -126,6 +129,11 @@ impl Ground {
                 let meta = fs::symlink_metadata(&path).unwrap();
                 let name = path.file_name().unwrap().to_str().unwrap();
                 let planted = !["root", "a", "b"].contains(&name) && directory != self.at("attic");
+                let litter =
+                    || payload::whole(&fs::read(&path).unwrap()).is_ok_and(|id| id >> 40 == LITTERER);
+                if name.starts_with(outputfile::name::TEMPORARY_PREFIX) && meta.is_file() && litter() {
+                    continue;
+                }
                 if name.starts_with(outputfile::name::TEMPORARY_PREFIX) {
                     census.temporaries.push(path);
                 } else if meta.is_file() {
@@ -145,7 +153,8 @@ impl Ground {
             return;
         }
         let bytes = fs::read(path).unwrap();
-        let id = payload::whole(&bytes).unwrap_or_else(|seen| panic!("{} is no whole file: {seen}", path.display()));
+        let id = payload::whole(&bytes)
+            .unwrap_or_else(|seen| panic!("{} is no whole file: {seen}", path.display()));
         let depth = BELOW.iter().position(|below| path.parent() == Some(&*self.at("way/root").join(below)));
         let before = census.files.insert(id, Kept { ino, depth, hash: hash(&bytes), path: path.to_owned() });
         assert!(before.is_none(), "{} and {} are one save's", path.display(), before.unwrap().path.display());

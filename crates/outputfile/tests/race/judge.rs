@@ -5,9 +5,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::adversary::{Loot, Move, Off};
+use super::adversary::{LITTERER, Loot, Move, Off};
 use super::ground::{Census, Ground};
 use super::saver::{Log, Refusal, Success, exchanges};
+
+/// Whether an adversary left it under the name of a temporary.
+fn is_litter(id: u64) -> bool {
+    id >> 40 == LITTERER
+}
 
 /// What a race showed.
 #[derive(Debug, Default)]
@@ -47,6 +52,8 @@ pub struct Race<'a> {
     pub logs: &'a [Log],
     pub offs: &'a [Off],
     pub loot: &'a Loot,
+    /// Whether others put files under names of targets.
+    pub planting: bool,
 }
 
 impl Race<'_> {
@@ -64,6 +71,11 @@ impl Race<'_> {
         self.score(&saved)
     }
 
+    /// Whether a saver cannot exchange names.
+    fn is_blind(&self) -> bool {
+        self.logs.iter().any(|log| !exchanges(log.way))
+    }
+
     fn refusals(&self) -> impl Iterator<Item = &Refusal> {
         self.logs.iter().flat_map(|log| &log.refused)
     }
@@ -77,24 +89,38 @@ impl Race<'_> {
 
     /// What is left was saved with success or planted, and is the file that its saver was told of.
     fn check_left(&self, census: &Census, saved: &HashMap<u64, &Success>) {
-        for (id, kept) in &census.files {
+        for (id, kept) in census.files.iter().filter(|(id, _)| !is_litter(**id)) {
             match saved.get(id) {
                 Some(success) => {
-                    assert_eq!((success.ino, &success.hash), (kept.ino, &kept.hash), "{}", kept.path.display());
+                    assert_eq!(
+                        (success.ino, &success.hash),
+                        (kept.ino, &kept.hash),
+                        "{}",
+                        kept.path.display()
+                    );
                 }
                 None => {
-                    let refusal = self.refusals().find(|refusal| refusal.id == *id).map(|refusal| &refusal.text);
+                    let refusal =
+                        self.refusals().find(|refusal| refusal.id == *id).map(|refusal| &refusal.text);
                     let at = kept.path.display();
-                    assert!(self.loot.planted.contains(id), "{at} is left by a save that failed: {refusal:?}");
+                    assert!(
+                        self.loot.planted.contains(id),
+                        "{at} is left by a save that failed: {refusal:?}"
+                    );
                 }
             }
-            assert!(!self.loot.taken.contains_key(id), "{} was taken, and is here again", kept.path.display());
+            let back = !self.is_blind() && self.loot.taken.contains_key(id);
+            assert!(!back, "{} was taken, and is here again", kept.path.display());
         }
+        // Who cannot exchange names keeps a second one of what it replaces, and may so bring back what others took.
+        assert!(self.is_blind() || self.loot.again.is_empty(), "taken twice: {:?}", self.loot.again);
     }
 
     /// From publishing until success was told, the directory must have been in its place for a moment at least.
     fn check_lies(&self, census: &Census, saved: &HashMap<u64, &Success>) {
         for (id, success) in saved {
+            let stolen = self.loot.stolen.get(id).is_some_and(|by| *by <= success.published);
+            assert!(!stolen, "success for a file that was taken before it had its name: {id} {success:?}");
             let after = self.offs.partition_point(|off| off.from <= success.published);
             let Some(off) = after.checked_sub(1).map(|at| &self.offs[at]) else { continue };
             if off.to < success.done {
@@ -115,33 +141,32 @@ impl Race<'_> {
     /// What was saved or planted is somewhere, but for what successful saves replaced.
     fn check_losses(&self, census: &Census, saved: &HashMap<u64, &Success>) {
         let mut left: HashSet<u64> = census.files.keys().copied().collect();
-        left.extend(self.loot.taken.keys().chain(&self.loot.stolen));
+        left.extend(self.loot.taken.keys().chain(self.loot.stolen.keys()));
         left.retain(|id| saved.contains_key(id) || self.loot.planted.contains(id));
         let put_in = saved.len() + self.loot.planted.len();
         let replaced = saved.values().filter(|success| success.replaced).count();
-        // Who cannot exchange names replaces first and looks afterwards.
-        let blind = self.logs.iter().filter(|log| !exchanges(log.way));
-        let excused: usize = blind
-            .map(|log| {
-                let gave_up = |refusal: &&Refusal| refusal.overwrite && refusal.reason == "RootMoved";
-                log.refused.iter().filter(gave_up).count()
-            })
-            .sum();
+        // Whoever takes a save's file away and puts theirs in its place, in the moment before the save puts back what it
+        // replaced, leaves no place for that.
+        let given_up = |refusal: &&Refusal| refusal.overwrite && refusal.reason == "RootMoved";
+        let excused = if self.planting { self.refusals().filter(given_up).count() } else { 0 };
         let lost = (put_in - replaced).saturating_sub(left.len());
         assert!(
             lost <= excused,
             "{lost} files were lost without a success ({excused} excused): {put_in} put in, {replaced} replaced, {} left",
             left.len()
         );
+        // And they look at what they replace before they replace it.
         let blind = self.logs.iter().filter(|log| !exchanges(log.way));
-        let blind: usize = blind.map(|log| log.saved.values().filter(|success| success.replaced).count()).sum();
+        let blind: usize =
+            blind.map(|log| log.saved.values().filter(|success| success.replaced).count()).sum();
         let gone = self.loot.things.saturating_sub(census.things);
         assert!(census.things <= self.loot.things, "links and directories appeared");
-        assert!(gone <= (blind + excused) as u64, "{gone} links or directories were taken for files");
+        assert!(gone <= blind as u64, "{gone} links or directories were taken for files");
     }
 
     fn score(&self, saved: &HashMap<u64, &Success>) -> Score {
-        let count = |wanted: fn(&Success) -> bool| saved.values().filter(|success| wanted(success)).count() as u64;
+        let count =
+            |wanted: fn(&Success) -> bool| saved.values().filter(|success| wanted(success)).count() as u64;
         let mut reasons = BTreeMap::new();
         for refusal in self.refusals() {
             *reasons.entry(refusal.reason.clone()).or_default() += 1;

@@ -28,7 +28,8 @@ pub fn content(id: u64, len: usize) -> Vec<u8> {
 
 /// Whose content it is, if it is all there.
 pub fn whole(bytes: &[u8]) -> Result<u64, String> {
-    let seen = || format!("{} bytes: {:?}", bytes.len(), String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD)]));
+    let seen =
+        || format!("{} bytes: {:?}", bytes.len(), String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD)]));
     if bytes.len() < LEAST {
         return Err(seen());
     }

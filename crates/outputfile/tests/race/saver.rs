@@ -36,7 +36,8 @@ pub struct Task {
 
 impl Task {
     pub fn encode(&self) -> String {
-        let numbers = [self.saver, self.first, self.count, self.seed].map(|number| number.to_string()).join("|");
+        let numbers =
+            [self.saver, self.first, self.count, self.seed].map(|number| number.to_string()).join("|");
         [self.work, text(&self.top), text(&self.log), &numbers, self.way].join("|")
     }
 
