@@ -33,6 +33,23 @@ matrix:
 	$(CARGO) build --bin mcpproxy
 	tests/real/matrix
 
+.PHONY: race fuzz laboratory test-windows check-macos
+## a million saves on a memory disk, in several processes, while others swap, move and delete what is around them
+race:
+	OUTPUTFILE_RACE_SAVES=1000000 OUTPUTFILE_RACE_DIR=/dev/shm $(CARGO) test -p outputfile --test race -- --nocapture --test-threads=1
+
+## plans of file operations and saves against a model, drawn by coverage; FUZZ_SECONDS (600)
+fuzz:
+	crates/outputfile/fuzz/run
+
+## the whole laboratory of the writer, as CI runs it; it writes docs/laboratory.md
+laboratory:
+	python3 tests/laboratory/run.py
+
+## the writer's Windows layer, cross-built and run under Wine; tests/windows/install installs what that needs
+test-windows:
+	tests/windows/run
+
 .PHONY: bench bench-peers build-bench
 ## what the gateway costs, beside the bare upstream and the floor of a save: one table, under five minutes
 bench: build-bench

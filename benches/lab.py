@@ -34,9 +34,10 @@ class Trouble(Exception):
 class Lab:
     """One run of a bench."""
 
-    def __init__(self, name, seconds):
+    def __init__(self, name, seconds, programs=("mcpproxy", "benchkit")):
         self.began = time.monotonic()
         self.seconds = seconds
+        self.programs = programs
         self.started = []
         self.cut = False
         self.errors = []
@@ -51,7 +52,8 @@ class Lab:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             # Copies, so that a build beside the bench cannot change what is measured.
-            self.mcpproxy, self.benchkit = (self._copy(name) for name in ("mcpproxy", "benchkit"))
+            for name in self.programs:
+                setattr(self, name, self._copy(name))
         except BaseException:
             self.__exit__()
             raise
@@ -67,7 +69,7 @@ class Lab:
     def _copy(self, name):
         built = TARGET / "release" / name
         if not built.is_file():
-            raise Trouble(f"{built} is not there: cargo build --release -p mcpproxy -p benchkit")
+            raise Trouble(f"{built} is not there: cargo build --release -p {' -p '.join(self.programs)}")
         return Path(shutil.copy2(built, self.dir / name))
 
     def rounds(self, more=0):

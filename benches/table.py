@@ -14,7 +14,9 @@ NOISY = 1.25
 class Table:
     """Rows of text; columns that no row uses are left out."""
 
-    def __init__(self):
+    def __init__(self, header=HEADER, columns=COLUMNS):
+        self.header = header
+        self.columns = columns
         self.rows = []
         self.noisy = 0
 
@@ -24,12 +26,12 @@ class Table:
         mark = "~" if any(spread > NOISY for spread in known) else " "
         self.noisy += mark == "~"
         shown = "/".join(f"{spread:.2f}" for spread in known) + mark if known else "-"
-        self.rows.append((case, *(cells.get(name) or "-" for name in COLUMNS), shown))
+        self.rows.append((case, *(cells.get(name) or "-" for name in self.columns), shown))
 
     def text(self):
         """The table, first column to the left, the others to the right."""
-        lines = [HEADER, *self.rows]
-        kept = [i for i in range(len(HEADER)) if i == 0 or any(row[i] != "-" for row in self.rows)]
+        lines = [self.header, *self.rows]
+        kept = [i for i in range(len(self.header)) if i == 0 or any(row[i] != "-" for row in self.rows)]
         width = {i: max(len(line[i]) for line in lines) for i in kept}
         shown = ["  ".join(f"{line[i]:{'<' if i == 0 else '>'}{width[i]}}" for i in kept) for line in lines]
         return "\n".join([shown[0], "-" * len(shown[0]), *shown[1:]])

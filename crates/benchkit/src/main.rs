@@ -60,7 +60,9 @@ fn run(command: Command) -> Result<bool, String> {
             print_json(&report).map(|()| sound)
         }
         Command::Floor(options) => floor::run(&options).and_then(|report| print_json(&report)).map(|()| true),
-        Command::Save(options) => writer::save(&options).and_then(|report| print_json(&report)).map(|()| true),
+        Command::Save(options) => {
+            writer::save(&options).and_then(|report| print_json(&report)).map(|()| true)
+        }
         Command::Preflight(options) => {
             writer::preflight(&options).and_then(|report| print_json(&report)).map(|()| true)
         }

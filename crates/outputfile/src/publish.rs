@@ -13,8 +13,9 @@ use crate::temporary::{Temporary, link_open_file};
 
 /// How often it is tried while others change the name at the same time.
 const TRIES: usize = 16;
-/// How often the turn in a directory is asked for, and how long is waited in between: a quarter of a second in all.
-const TURNS: usize = 1000;
+/// How often the turn in a directory is asked for, and how long is waited in between: two seconds in all, because the
+/// one whose turn it is may wait for a slow disk.
+const TURNS: usize = 8000;
 const PAUSE: Duration = Duration::from_micros(250);
 
 /// How the file got its name.
@@ -136,6 +137,7 @@ impl<'a> Publishing<'a> {
     fn name_new(&mut self) -> Result<bool, SaveError> {
         let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
         let from = self.temporary.name.clone().unwrap_or_default();
+        self.check_temporary(&from)?;
         let renamed = match os.rename_new(dir, &from, to) {
             Ok(()) => {
                 self.temporary.name = None;
@@ -177,6 +179,7 @@ impl<'a> Publishing<'a> {
         self.old = self.hold(checked);
         let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
         let from = self.temporary.name.clone().unwrap_or_default();
+        self.check_temporary(&from)?;
         match os.exchange(dir, &from, to) {
             Ok(()) => {
                 let out = os.look(dir, &from);
@@ -303,6 +306,16 @@ impl<'a> Publishing<'a> {
 
     fn is_marked(&self) -> bool {
         self.inner.os.meta(&self.parent.dir).is_ok_and(|meta| meta.frozen)
+    }
+
+    /// The temporary name must still be that of our file: what others put there is not to be published.
+    fn check_temporary(&self, name: &str) -> Result<(), SaveError> {
+        let os = &self.inner.os;
+        let ours = os.file_meta(&self.temporary.file).map_err(|fault| self.error(&fault))?.id;
+        match os.look(&self.parent.dir, name).map_err(|fault| self.error(&fault))? {
+            Some(there) if there.id == ours => Ok(()),
+            _ => Err(self.unsteady()),
+        }
     }
 
     fn hold(&self, checked: &Meta) -> Option<File> {

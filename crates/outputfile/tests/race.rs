@@ -55,7 +55,7 @@ const LINKS: [Move; 4] =
 const ROOTS: [Move; 3] = [Move::Link(Level::Root), Move::Spare, Move::Away(Level::Root)];
 const PARENTS: [Move; 2] = [Move::Away(Level::A), Move::Away(Level::B)];
 
-const SCENES: [Scene; 7] = [
+const SCENES: [Scene; 8] = [
     Scene {
         name: "directories and links exchanged at every level",
         moves: &LINKS,
@@ -100,7 +100,14 @@ const SCENES: [Scene; 7] = [
     Scene {
         name: "targets and temporaries deleted",
         moves: &[],
-        tricks: &[Trick::Take, Trick::TakeTemporaries, Trick::ExchangeTemporaries],
+        tricks: &[Trick::Take, Trick::TakeTemporaries],
+        reasons: &["Exists", "RootMoved"],
+        must: "RootMoved",
+    },
+    Scene {
+        name: "temporaries exchanged",
+        moves: &[],
+        tricks: &[Trick::Take, Trick::ExchangeTemporaries],
         reasons: &["Exists", "RootMoved"],
         must: "RootMoved",
     },
@@ -148,7 +155,7 @@ fn savers_in_many_processes_withstand_every_adversary() {
         let mut score = Score::default();
         let (mut left, mut round) = (saves() * 9 / 10 / SCENES.len() as u64, 0);
         while left > 0 {
-            let count = left.min(ROUND).max(SAVERS);
+            let count = left.clamp(SAVERS, ROUND);
             score.add(race(scene, count / SAVERS, round, &mut chance));
             left = left.saturating_sub(count);
             round += 1;
@@ -205,7 +212,7 @@ fn contest(ground: &Ground, savers: &mut [Saver], number: u64, chance: &mut Chan
     let first = chance.below(SAVERS + 1);
     let mut planted = false;
     for (at, saver) in (0..).zip(&mut *savers) {
-        if at == first && number % 2 == 0 {
+        if at == first && number.is_multiple_of(2) {
             planted = adversary::contend(ground, number, &name);
         }
         saver.order("go");
@@ -254,7 +261,8 @@ fn race(scene: &Scene, each: u64, round: u64, chance: &mut Chance) -> Score {
         let offs = mover.join().unwrap();
         (logs, offs, trickster.join().unwrap(), reader.join().unwrap())
     });
-    let planting = scene.tricks.contains(&Trick::ExchangeWithFile) || scene.tricks.contains(&Trick::Plant);
+    let plants = [Trick::ExchangeWithFile, Trick::Plant, Trick::ExchangeTemporaries];
+    let planting = plants.iter().any(|plant| scene.tricks.contains(plant));
     let race = Race { ground: &ground, logs: &logs, offs: &offs, loot: &loot, planting };
     Score { read, ..race.judge(scene.reasons) }
 }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use ordeal::{
     Asked, Bench, Home, OLD, Plan, Scenario, World, combinations, in_parts, is_full, is_naming, publishing,
 };
-use outputfile::{Call, Roots};
+use outputfile::{Call, NoLedger, Roots};
 use rustix::process::{Signal, WaitOptions, kill_process};
 
 const SCENARIOS: [Scenario; 9] = [
@@ -67,6 +67,23 @@ fn a_kill_before_any_call_leaves_the_old_file_or_the_new_one() {
     if let Some([points]) = counts {
         assert!(points > 500, "{points}");
         common::tell("crash", "points", points);
+    }
+}
+
+/// Only what a killed writer left is swept, and not what a living one writes.
+#[test]
+fn a_save_beside_a_living_writer_leaves_its_temporary_alone() {
+    let bench = Bench::new(Home::in_memory());
+    for (scenario, way) in combinations(&[Scenario::New, Scenario::Overwrite]) {
+        let world = World::new(scenario, way, &bench);
+        let target = world.roots.preflight(&world.target, scenario.has_old(), &NoLedger).unwrap();
+        let mut writer = world.roots.begin(target).unwrap();
+        writer.put(OLD).unwrap();
+        let beside = format!("{}/beside", world.target.rsplit_once('/').unwrap().0);
+        common::save(&world.others(), &beside, false, b"beside").unwrap();
+        let what = format!("{scenario:?}, {}", way.name);
+        let saved = writer.commit().unwrap_or_else(|error| panic!("{what}: {error}"));
+        common::assert_saved(&saved, OLD);
     }
 }
 

@@ -240,6 +240,7 @@ pub fn in_parts<const N: usize>(
     if let Some(task) = crate::common::task() {
         let numbers: Vec<usize> = task.split(' ').map(|word| word.parse().unwrap()).collect();
         let [number, of, seed] = numbers[..] else { panic!("{task}") };
+        keep_mounts_to_ourselves();
         let counts = part(&|index| index % of == number, seed);
         println!("counted{}", counts.map(|count| format!(" {count}")).concat());
         return None;
@@ -263,4 +264,18 @@ pub fn in_parts<const N: usize>(
         }
     }
     Some(sums)
+}
+
+/// What is mounted from here on goes with this process, however it ends. Where that is not allowed, nothing is mounted
+/// either.
+fn keep_mounts_to_ourselves() {
+    let apart = rustix::thread::UnshareFlags::NEWNS;
+    // SAFETY: no handles are shared less by it, only the view of the mounts and the current directory.
+    #[allow(unsafe_code)]
+    let done = unsafe { rustix::thread::unshare_unsafe(apart) };
+    if done.is_ok() {
+        let private =
+            rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC;
+        rustix::mount::mount_change("/", private).unwrap();
+    }
 }

@@ -93,7 +93,7 @@ impl Ground {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open =
             |name: &str| rustix::fs::open(top.join("way/root").join(name), flags, Mode::empty()).unwrap();
-        let real = BELOW.map(|below| open(below));
+        let real = BELOW.map(open);
         let outside = listing(&top.join("outside"));
         let watch = watch(&top.join("outside"));
         let pace = pace(top);

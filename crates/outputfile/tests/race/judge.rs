@@ -52,7 +52,7 @@ pub struct Race<'a> {
     pub logs: &'a [Log],
     pub offs: &'a [Off],
     pub loot: &'a Loot,
-    /// Whether others put files under names of targets.
+    /// Whether others put files under names of targets or temporaries.
     pub planting: bool,
 }
 

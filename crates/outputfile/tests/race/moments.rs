@@ -11,7 +11,7 @@ use std::time::Duration;
 use outputfile::{Call, Hook, Reason, Reservations, Roots, Settings};
 
 use super::ground::exchange;
-use crate::common::{Lab, assert_saved, make, once, open, save, strategy, temporaries};
+use crate::common::{Lab, assert_saved, failing, make, once, open, save, strategy, temporaries};
 
 /// Does something at a call of one kind, once, but not before a call of another kind.
 fn after(first: Call, then: Call, act: impl Fn() + Send + Sync + 'static) -> impl Fn(Call) -> Option<i32> {
@@ -45,7 +45,7 @@ fn a_file_that_came_out_of_an_exchange_is_no_leftover_for_others() {
     let at = lab.root.join("x");
     fs::write(&at, "old").unwrap();
     let other = separate(&lab);
-    let (plant, beside) = (at.clone(), lab.at("beside"));
+    let (plant, beside) = (at, lab.at("beside"));
     let planting = once(Call::Exchange, move || {
         fs::write(plant.with_extension("new"), "another").unwrap();
         fs::rename(plant.with_extension("new"), &plant).unwrap();
@@ -158,4 +158,26 @@ fn a_directory_that_is_removed_before_the_file_has_its_name_has_moved() {
     }
     let error = save(&lab.hooked(remove), &lab.at("a/x"), false, b"x").unwrap_err();
     assert_eq!(error.reason(), Reason::RootMoved, "{error}");
+}
+
+#[test]
+fn what_others_put_under_the_temporary_name_is_not_published() {
+    for overwrite in [false, true] {
+        let lab = Lab::new();
+        let at = lab.root.join("x");
+        if overwrite {
+            fs::write(&at, "old").unwrap();
+        }
+        let root = lab.root.clone();
+        let swap = once(Call::SyncFile, move || {
+            let name = root.join(temporaries(&root).remove(0));
+            fs::write(root.join("theirs"), "theirs").unwrap();
+            fs::rename(root.join("theirs"), name).unwrap();
+        });
+        let nameless = failing(Call::OpenNameless, libc::EOPNOTSUPP);
+        let roots = lab.hooked(move |call| swap(call).or_else(|| nameless(call)));
+        let error = save(&roots, &lab.at("x"), overwrite, b"ours").unwrap_err();
+        assert_eq!(error.reason(), Reason::RootMoved, "{error}");
+        assert_eq!(fs::read_to_string(&at).ok().as_deref(), overwrite.then_some("old"));
+    }
 }
