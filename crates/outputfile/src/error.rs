@@ -113,6 +113,18 @@ pub enum SaveError {
         /// The component.
         at: PathBuf,
     },
+    /// A link on the way, on a platform where no owner tells whether it may be followed.
+    #[error(
+        "{} is a symbolic link, junction or mount point, and beneath a root none is followed here; choose another path than {}, or make it a directory",
+        shown_path(at),
+        shown(path)
+    )]
+    Link {
+        /// As it was asked for.
+        path: String,
+        /// The link.
+        at: PathBuf,
+    },
     /// Something else is mounted on the way.
     #[error(
         "another file system or directory is mounted at {}, and a save does not cross mounts; name it as a root of its own: \"tool_output_roots\": [{}]",
@@ -303,7 +315,7 @@ impl SaveError {
             Self::Disabled => Reason::Disabled,
             Self::Path { problem, .. } if problem.is_reserved() => Reason::Reserved,
             Self::Path { .. } | Self::NameTooLong { .. } => Reason::Path,
-            Self::Outside { .. } => Reason::Outside,
+            Self::Outside { .. } | Self::Link { .. } => Reason::Outside,
             Self::Alias { .. } | Self::Untrusted { .. } | Self::Protected { .. } => Reason::RootUntrusted,
             Self::Moved { .. } => Reason::RootMoved,
             Self::Exists { .. } => Reason::Exists,

@@ -182,7 +182,7 @@ impl Job {
         let held = descend(&inner.os, &inner.directories, &start, &text, &self.place.below);
         let held = match held {
             Err(Blocked::Stuck(stuck)) => return Err(Blocked::Stuck(stuck).explain(&self.target.path)),
-            Err(Blocked::Link) => Vec::new(),
+            Err(Blocked::Link { .. }) => Vec::new(),
             Ok(held) => held,
         };
         let last = held.last().unwrap_or(&start);

@@ -36,6 +36,13 @@ pub struct Spelling {
 }
 
 impl Spelling {
+    /// The path as one list of names. On Windows the first is the volume.
+    #[must_use]
+    pub fn whole(&self) -> Vec<String> {
+        let volume = (!self.volume.is_empty()).then(|| self.volume.clone());
+        volume.into_iter().chain(self.names.iter().cloned()).collect()
+    }
+
     /// The path as text, with the separator of the platform.
     #[must_use]
     pub fn text(&self, platform: Platform) -> String {
@@ -104,6 +111,11 @@ pub enum NameProblem {
     /// Windows drops these at the end of a name.
     #[error("holds {0:?}, and Windows drops a dot or a space at the end of a name: choose another name")]
     DotOrSpaceAtEnd(String),
+    /// Spelled as Windows shortens names, so it may stand for a file of another name.
+    #[error(
+        "holds {0:?}, which may be the short form of another name on Windows: choose a name without `~` and a digit"
+    )]
+    ShortName(String),
     /// A root that is a whole file system or drive.
     #[error("is the top of a file system: name a directory in it")]
     WholeVolume,
@@ -174,6 +186,17 @@ pub fn check_below(names: &[String], allow_hidden: bool) -> Result<(), NameProbl
         }
     }
     Ok(())
+}
+
+/// Checks that no component of a target below its root could be the short form of another: `GIT~1` is `.git`.
+///
+/// # Errors
+/// On Windows, a name of at most eight and three characters with a `~` and digits at the end of its first part.
+pub fn check_short(platform: Platform, names: &[String]) -> Result<(), NameProblem> {
+    match names.iter().find(|name| platform == Platform::Windows && is_short(name)) {
+        Some(name) => Err(NameProblem::ShortName(name.clone())),
+        None => Ok(()),
+    }
 }
 
 /// How two directories lie to each other, by their names alone.
@@ -253,6 +276,39 @@ pub(crate) fn joined(platform: Platform, volume: &str, names: &[String]) -> Stri
     text
 }
 
+/// The volume that a path as one list of names begins with (none on Unix), and the names below it.
+pub(crate) fn split_whole(platform: Platform, names: &[String]) -> (&str, &[String]) {
+    match names.split_first() {
+        Some((volume, names)) if platform == Platform::Windows => (volume, names),
+        _ => ("", names),
+    }
+}
+
+/// The one list of names of an absolute path that [`joined`] made.
+pub(crate) fn parted(platform: Platform, text: &str) -> Vec<String> {
+    let (volume, rest) = match platform {
+        Platform::Windows => windows_volume(text).unwrap_or_default(),
+        Platform::Linux | Platform::MacOs => (String::new(), text.to_owned()),
+    };
+    Spelling { volume, names: parts(platform, &rest) }.whole()
+}
+
+/// Where the text of a link leads: from the top of a volume (`None`: that of the link itself), or from its directory.
+pub(crate) fn link_target(platform: Platform, text: &str) -> (Start, Vec<String>) {
+    match (platform, windows_volume(text)) {
+        (Platform::Windows, Ok((volume, rest))) => (Start::Top(Some(volume)), parts(platform, &rest)),
+        _ if text.starts_with(|c| is_separator(platform, c)) => (Start::Top(None), parts(platform, text)),
+        _ => (Start::Here, parts(platform, text)),
+    }
+}
+
+/// From where a link leads on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Start {
+    Here,
+    Top(Option<String>),
+}
+
 /// Whether a reader could be deceived by this character, or a string cut by it.
 pub(crate) fn is_forbidden(c: char) -> bool {
     matches!(c,
@@ -282,10 +338,15 @@ fn parse(platform: Platform, text: &str) -> Result<Spelling, NameProblem> {
     if text.len() > MAX_PATH_BYTES {
         return Err(NameProblem::PathTooLong(text.len()));
     }
-    let names = rest.split(|c| is_separator(platform, c)).filter(|name| !name.is_empty() && *name != ".");
-    let names: Vec<String> = names.map(str::to_owned).collect();
+    let names = parts(platform, &rest);
     names.iter().try_for_each(|name| check_name(platform, name))?;
     Ok(Spelling { volume, names })
+}
+
+/// The components of a path below its volume; `.` and doubled separators are gone.
+fn parts(platform: Platform, text: &str) -> Vec<String> {
+    let names = text.split(|c| is_separator(platform, c)).filter(|name| !name.is_empty() && *name != ".");
+    names.map(str::to_owned).collect()
 }
 
 fn check_name(platform: Platform, name: &str) -> Result<(), NameProblem> {
@@ -322,6 +383,14 @@ fn is_device(name: &str) -> bool {
     matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$" | "CLOCK$")
         || numbered("COM")
         || numbered("LPT")
+}
+
+/// As Windows makes short names: `ABCDEF~1`, `A~123456.TXT`.
+fn is_short(name: &str) -> bool {
+    let (stem, extension) = name.split_once('.').unwrap_or((name, ""));
+    let short = stem.chars().count() <= 8 && extension.chars().count() <= 3 && !extension.contains('.');
+    let number = stem.rsplit_once('~').map(|(_, number)| number).unwrap_or_default();
+    short && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
 }
 
 fn is_separator(platform: Platform, c: char) -> bool {

@@ -6,7 +6,7 @@ use crate::error::SaveError;
 use crate::name::{self, MAX_NEW_DIRECTORIES, NameProblem, Relation};
 use crate::owner::Acting;
 use crate::roots::{Inner, Match, Root, Standing, Survey};
-use crate::sys::{Dir, Fault, FaultKind, FileId, Kind, Meta, Os, PLATFORM};
+use crate::sys::{self, Dir, Fault, FaultKind, FileId, Kind, Meta, Os, PLATFORM};
 use crate::walk::{DirectoryMet, Met, Stuck, Walk, path_text, waived, walk_on};
 
 /// A directory held open, and its name in the one above.
@@ -118,10 +118,11 @@ pub(crate) fn descend(
                     && os
                         .look(&above.dir, name)
                         .is_ok_and(|seen| seen.is_some_and(|meta| meta.kind == Kind::Link));
+                let below = name::joined(PLATFORM, "", names.get(..=depth).unwrap_or(names));
+                let at = format!("{from_path}{below}");
                 if link {
-                    return Err(Blocked::Link);
+                    return Err(Blocked::Link { at });
                 }
-                let at = format!("{from_path}{}", path_text(names.get(..=depth).unwrap_or(names)));
                 return Err(Blocked::Stuck(Stuck { at, fault }));
             }
         }
@@ -132,14 +133,16 @@ pub(crate) fn descend(
 /// Why directories could not be opened one beneath the other.
 #[derive(Debug)]
 pub(crate) enum Blocked {
-    Link,
+    Link { at: String },
     Stuck(Stuck),
 }
 
 impl Blocked {
     pub(crate) fn explain(self, path: &str) -> SaveError {
         match self {
-            Self::Link => SaveError::moved(path, "a directory on the way has become a link; call again"),
+            Self::Link { .. } => {
+                SaveError::moved(path, "a directory on the way has become a link; call again")
+            }
             Self::Stuck(Stuck { at, fault }) => SaveError::of(&fault, "looking at", at, path),
         }
     }
@@ -165,7 +168,10 @@ fn enter(
     let down = |names: &[String]| descend(&inner.os, &inner.directories, &start, &root_text, names);
     match down(directories) {
         Ok(held) => Ok((directories.to_vec(), held)),
-        Err(Blocked::Link) => {
+        Err(Blocked::Link { at }) if !sys::UNIX => {
+            Err(SaveError::Link { path: path.to_owned(), at: at.into() })
+        }
+        Err(Blocked::Link { .. }) => {
             let resolved = resolve(inner, root, standing, path, directories, acting)?;
             let mut all = resolved.clone();
             all.push(name.to_owned());
@@ -191,10 +197,8 @@ fn resolve(
         matches!(name::relation_of_names(PLATFORM, &home, names), Relation::Equal | Relation::Contains)
     };
     let walked = walk_on(&inner.os, &inner.directories, &standing.walk, directories).map_err(|stuck| {
-        let at: Vec<String> =
-            stuck.at.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         // What is there outside is nobody's business.
-        if within(&at) {
+        if within(&name::parted(PLATFORM, &stuck.at)) {
             SaveError::of(&stuck.fault, "looking at", stuck.at, path)
         } else {
             inner.outside(path)

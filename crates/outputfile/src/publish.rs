@@ -132,7 +132,7 @@ impl<'a> Publishing<'a> {
                     return Err(self.error(&renamed));
                 }
                 self.learn(|mark| mark.no_publish = true);
-                let fs = os.file_system(self.parent.meta.mount);
+                let fs = os.file_system(&self.parent.dir, self.parent.meta.mount);
                 Err(SaveError::NoPublish { fs, at: self.place.deepest_path() })
             }
             Err(fault) => Err(self.error(&fault)),

@@ -236,7 +236,7 @@ fn parent(inner: &Inner, path: &str, root: &Match, survey: &Survey) -> Result<(H
     let held = match descend(&inner.os, &inner.directories, &start, &root_path, directories) {
         Ok(held) => held,
         // The path of a record has its links resolved, so there was none.
-        Err(Blocked::Link) => return Err(changed(path, "a directory on its way is a link now")),
+        Err(Blocked::Link { .. }) => return Err(changed(path, "a directory on its way is a link now")),
         Err(Blocked::Stuck(stuck)) => {
             return Err(match stuck.fault.kind {
                 FaultKind::NotDirectory => changed(path, "what was a directory on its way is none now"),
@@ -283,7 +283,7 @@ fn remove(inner: &Inner, found: Found) -> Result<(), ReadError> {
     let Found { file, parent, name } = found;
     let path = &file.path;
     // A call that replaces the file meanwhile would lose what it wrote.
-    let key = Key { directory: parent.meta.id, name: name.clone() };
+    let key = Key::of(parent.meta.id, &name);
     let _reserved =
         inner.settings.reservations.take(key).ok_or_else(|| ReadError::Busy { path: path.clone() })?;
     let there = inner.os.look(&parent.dir, &name).map_err(|fault| io_error(path, "looking at", &fault))?;

@@ -167,13 +167,14 @@ impl Inner {
             Ok(target) => target,
             Err(problem) => return Err(SaveError::path(path, problem)),
         };
+        let target = target.whole();
         let found = self.roots.iter().enumerate().find_map(|(root, candidate)| {
             let names = |form: &&Vec<String>| {
-                let relation = name::relation_of_names(PLATFORM, form, &target.names);
+                let relation = name::relation_of_names(PLATFORM, form, &target);
                 matches!(relation, Relation::Contains | Relation::Equal)
             };
             let form = candidate.forms.iter().find(names)?.clone();
-            let below = target.names.get(form.len()..).unwrap_or_default().to_vec();
+            let below = target.get(form.len()..).unwrap_or_default().to_vec();
             Some(Match { root, form, below })
         });
         let found = found.ok_or_else(|| self.outside(path))?;
@@ -182,7 +183,9 @@ impl Inner {
     }
 
     pub(crate) fn check_below(&self, path: &str, below: &[String]) -> Result<(), SaveError> {
-        name::check_below(below, self.settings.allow_hidden).map_err(|problem| SaveError::path(path, problem))
+        name::check_below(below, self.settings.allow_hidden)
+            .and_then(|()| name::check_short(PLATFORM, below))
+            .map_err(|problem| SaveError::path(path, problem))
     }
 
     pub(crate) fn outside(&self, path: &str) -> SaveError {
@@ -218,7 +221,7 @@ impl Inner {
     /// A root's way and whose identity is right for it: seen by ourselves, else by an owner who alone may see it.
     fn look_as_any(&self, root: &Root) -> (Result<Walk, Stuck>, Acting) {
         let ourselves = Acting::Ourselves { uid: self.ours };
-        let look = || walk(&self.os, &self.directories, &root.spelling.names);
+        let look = || walk(&self.os, &self.directories, &root.spelling.whole());
         let seen = look();
         match &seen {
             Ok(walk) => {
@@ -295,7 +298,7 @@ impl Inner {
         resolved: &[String],
         id: FileId,
     ) -> Result<(), SaveError> {
-        for path in [path_text(resolved), path_text(&root.spelling.names)] {
+        for path in [path_text(resolved), path_text(&root.spelling.whole())] {
             let found =
                 self.os.at_path(&path).map_err(|fault| SaveError::of(&fault, "looking at", &path, ""))?;
             if found.id != id {
@@ -310,7 +313,7 @@ impl Inner {
     }
 
     pub(crate) fn walk_root(&self, root: &Root) -> Result<Walk, SaveError> {
-        walk(&self.os, &self.directories, &root.spelling.names).map_err(|stuck| stuck_on_way(&stuck))
+        walk(&self.os, &self.directories, &root.spelling.whole()).map_err(|stuck| stuck_on_way(&stuck))
     }
 
     /// The identity of a trusted owner, if it is another's and we may use it.
@@ -402,7 +405,7 @@ fn leads_through(walk: &Walk, forms: &[Vec<String>], other: &Walk) -> Option<Str
             Met::Directory(directory) => (&directory.path, Some(directory.meta.id)),
             Met::Link(link) => (&link.path, None),
         };
-        let names: Vec<String> = path.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let names = name::parted(PLATFORM, path);
         let inside = |form: &Vec<String>| {
             matches!(name::relation_of_names(PLATFORM, form, &names), Relation::Equal | Relation::Contains)
         };

@@ -1,5 +1,6 @@
 //! A storm of swaps. Alone in its binary, because it counts the open files of the process.
 
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
 mod common;

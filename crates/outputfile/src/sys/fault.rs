@@ -103,6 +103,7 @@ pub(crate) struct Meta {
     pub kind: Kind,
     pub id: FileId,
     pub uid: u32,
+    #[cfg_attr(windows, expect(dead_code, reason = "there are no groups to compare it with"))]
     pub gid: u32,
     /// Permission bits with setuid, setgid and sticky.
     pub mode: u32,
