@@ -112,7 +112,7 @@ impl<'a> Publishing<'a> {
     fn name_new(&mut self) -> Result<bool, SaveError> {
         let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
         let from = self.temporary.name.clone().unwrap_or_default();
-        let renamed = match os.rename_new(dir, &from, to) {
+        let renamed = match os.move_new(&self.temporary.file, dir, &from, to) {
             Ok(()) => {
                 self.temporary.name = None;
                 return Ok(true);
@@ -174,7 +174,9 @@ impl<'a> Publishing<'a> {
             return Ok(None);
         }
         let from = self.temporary.name.clone().unwrap_or_default();
-        os.rename_over(dir, &from, to).map_err(|fault| self.error(&fault))?;
+        // Some file systems replace no file that is open; and it gets no temporary name, so it needs no lock.
+        self.old = None;
+        os.move_over(&self.temporary.file, dir, &from, to).map_err(|fault| self.error(&fault))?;
         self.temporary.name = None;
         Ok(Some(Outcome::Replaced))
     }

@@ -3,8 +3,8 @@
 use rustix::process::Gid;
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::Fault;
 use super::users::{Account, Credentials};
+use super::{Fault, Meta};
 
 /// Groups that one user may be in.
 const MOST_GROUPS: usize = 65_536;
@@ -20,6 +20,18 @@ impl Credentials {
         let none = CapabilitySet::empty();
         let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
         rustix::thread::set_capabilities(None, sets).map_err(Fault::from)
+    }
+
+    /// By the permission bits alone: for kernels that cannot be asked.
+    pub(crate) fn may_write(&self, meta: &Meta) -> bool {
+        let shift = if meta.uid == self.uid {
+            6
+        } else if meta.gid == self.gid || self.groups.contains(&meta.gid) {
+            3
+        } else {
+            0
+        };
+        (meta.mode >> shift) & 0o3 == 0o3
     }
 }
 

@@ -3,7 +3,7 @@
 //! There are no handles that only name a directory, no walk in one call, no nameless files, and no mount numbers: the
 //! device number tells mounts apart.
 
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;

@@ -66,8 +66,13 @@ impl Os {
         self.call(Call::RenameNew, || rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE))
     }
 
-    /// Renames in the same directory, in place of what is there.
-    pub(crate) fn rename_over(&self, dir: &Dir, from: &str, to: &str) -> Done<()> {
+    /// The same for a file that we hold open. It is found by its name; whoever asked looks afterwards what stands there.
+    pub(crate) fn move_new(&self, _file: &File, dir: &Dir, from: &str, to: &str) -> Done<()> {
+        self.rename_new(dir, from, to)
+    }
+
+    /// Renames a file that we hold open, in place of what is there.
+    pub(crate) fn move_over(&self, _file: &File, dir: &Dir, from: &str, to: &str) -> Done<()> {
         self.call(Call::RenameOver, || rustix::fs::renameat(dir, from, dir, to))
     }
 

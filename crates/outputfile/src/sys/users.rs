@@ -4,7 +4,6 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::Read as _;
 
-use super::Meta;
 use super::identity::groups;
 
 /// Bytes of the password file that are read at the most.
@@ -35,18 +34,6 @@ impl Credentials {
             }
             None => Self { uid, gid: NO_GROUP, groups: Vec::new(), home: None },
         }
-    }
-
-    /// By the permission bits alone: for kernels that cannot be asked.
-    pub(crate) fn may_write(&self, meta: &Meta) -> bool {
-        let shift = if meta.uid == self.uid {
-            6
-        } else if meta.gid == self.gid || self.groups.contains(&meta.gid) {
-            3
-        } else {
-            0
-        };
-        (meta.mode >> shift) & 0o3 == 0o3
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::os::windows::fs::OpenOptionsExt as _;
-use std::os::windows::io::OwnedHandle;
+use std::os::windows::io::{AsRawHandle, OwnedHandle};
 use std::sync::Arc;
 
 use windows_sys::Wdk::Storage::FileSystem::{FILE_DIRECTORY_FILE, FILE_OPEN};
@@ -119,7 +119,7 @@ impl Os {
     }
 
     pub(crate) fn file_meta(&self, file: &File) -> Done<Meta> {
-        self.call(Call::Stat, || meta_of(&file.0.try_clone()?.into()))
+        self.call(Call::Stat, || meta_of(&file.0))
     }
 
     /// What a name stands for, if anything; links are not followed.
@@ -229,7 +229,7 @@ pub(super) fn reopened(dir: &Dir, access: u32) -> io::Result<OwnedHandle> {
 }
 
 /// What is known of an open file. Owner and mode are made up, so that the rules for them always hold.
-pub(super) fn meta_of(handle: &OwnedHandle) -> io::Result<Meta> {
+pub(super) fn meta_of(handle: &impl AsRawHandle) -> io::Result<Meta> {
     let found = raw::by_handle(handle)?;
     let times = raw::times(handle)?;
     let has = |attribute: u32| found.dwFileAttributes & attribute != 0;

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::mem::{MaybeUninit, offset_of, size_of};
-use std::os::windows::io::{AsRawHandle as _, FromRawHandle as _, OwnedHandle};
+use std::os::windows::io::{AsRawHandle, FromRawHandle as _, OwnedHandle};
 use std::ptr;
 
 use windows_sys::Wdk::Foundation::OBJECT_ATTRIBUTES;
@@ -98,7 +98,7 @@ pub(super) fn open_in(dir: &OwnedHandle, name: &str, how: How) -> io::Result<Own
 }
 
 /// Attributes, size, serial number of the volume, and number of the file.
-pub(super) fn by_handle(file: &OwnedHandle) -> io::Result<BY_HANDLE_FILE_INFORMATION> {
+pub(super) fn by_handle(file: &impl AsRawHandle) -> io::Result<BY_HANDLE_FILE_INFORMATION> {
     let mut found = BY_HANDLE_FILE_INFORMATION::default();
     // SAFETY: the handle is open and the structure is the one that this call fills.
     let done = unsafe { GetFileInformationByHandle(file.as_raw_handle(), &raw mut found) };
@@ -106,20 +106,20 @@ pub(super) fn by_handle(file: &OwnedHandle) -> io::Result<BY_HANDLE_FILE_INFORMA
 }
 
 /// Times, of which `by_handle` lacks the change time.
-pub(super) fn times(file: &OwnedHandle) -> io::Result<FILE_BASIC_INFO> {
+pub(super) fn times(file: &impl AsRawHandle) -> io::Result<FILE_BASIC_INFO> {
     // SAFETY: this structure belongs to this class.
     unsafe { information(file, FileBasicInfo) }
 }
 
 /// The wide number of the file, for file systems that have more than 64 bits of it.
-pub(super) fn wide_id(file: &OwnedHandle) -> io::Result<FILE_ID_INFO> {
+pub(super) fn wide_id(file: &impl AsRawHandle) -> io::Result<FILE_ID_INFO> {
     // SAFETY: this structure belongs to this class.
     unsafe { information(file, FileIdInfo) }
 }
 
 /// # Safety
 /// `T` must be the plain structure of the class, valid for every content.
-unsafe fn information<T>(file: &OwnedHandle, class: FILE_INFO_BY_HANDLE_CLASS) -> io::Result<T> {
+unsafe fn information<T>(file: &impl AsRawHandle, class: FILE_INFO_BY_HANDLE_CLASS) -> io::Result<T> {
     let mut found = MaybeUninit::<T>::zeroed();
     // SAFETY: the handle is open, and the buffer is as long as is said.
     let done = unsafe {
@@ -179,7 +179,7 @@ fn query_volume(
 
 /// Gives an open file another name in the directory: renames it, or adds a link, by the class.
 pub(super) fn name_in(
-    file: &OwnedHandle,
+    file: &impl AsRawHandle,
     dir: &OwnedHandle,
     name: &str,
     class: FILE_INFORMATION_CLASS,

@@ -141,14 +141,15 @@ impl Os {
         })
     }
 
-    /// Renames in the same directory, in place of what is there, also while others have that open.
-    pub(crate) fn rename_over(&self, dir: &Dir, from: &str, to: &str) -> Done<()> {
-        let over = |class, flags| {
-            self.call(Call::RenameOver, || {
-                let file = open_to_name(dir, from, DELETE)?;
-                raw::name_in(&file, &dir.0, to, class, flags)
-            })
-        };
+    /// The same for a file that we hold open, by its handle: whatever has its name by now is not renamed.
+    pub(crate) fn move_new(&self, file: &File, dir: &Dir, _from: &str, to: &str) -> Done<()> {
+        self.call(Call::RenameNew, || raw::name_in(&file.0, &dir.0, to, FileRenameInformation, 0))
+    }
+
+    /// Renames a file that we hold open by its handle, in place of what is there, also while others have that open.
+    pub(crate) fn move_over(&self, file: &File, dir: &Dir, _from: &str, to: &str) -> Done<()> {
+        let over =
+            |class, flags| self.call(Call::RenameOver, || raw::name_in(&file.0, &dir.0, to, class, flags));
         let flags = FILE_RENAME_REPLACE_IF_EXISTS | FILE_RENAME_POSIX_SEMANTICS;
         match over(FileRenameInformationEx, flags) {
             // An older Windows, or a file system that is not NTFS: as long as nobody has it open.
