@@ -18,7 +18,7 @@
 //! # Rooms
 //!
 //! `name` what paths may be called, `load` what a configuration must pass, `roots` and `trust` the judgement of each
-//! call, `walk` and `place` how a path is followed, `target` the preflight, `job`, `temporary` and `publish` the write,
+//! call, `walk`, `volume` and `place` how a path is followed, `target` the preflight, `job`, `temporary` and `publish` the write,
 //! `read` a saved file opened again, `owner` acting as another user, `sys` the operating system.
 
 mod error;
@@ -37,6 +37,7 @@ mod sys;
 mod target;
 mod temporary;
 mod trust;
+mod volume;
 mod walk;
 mod write;
 

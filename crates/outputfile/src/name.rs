@@ -276,39 +276,6 @@ pub(crate) fn joined(platform: Platform, volume: &str, names: &[String]) -> Stri
     text
 }
 
-/// The volume that a path as one list of names begins with (none on Unix), and the names below it.
-pub(crate) fn split_whole(platform: Platform, names: &[String]) -> (&str, &[String]) {
-    match names.split_first() {
-        Some((volume, names)) if platform == Platform::Windows => (volume, names),
-        _ => ("", names),
-    }
-}
-
-/// The one list of names of an absolute path that [`joined`] made.
-pub(crate) fn parted(platform: Platform, text: &str) -> Vec<String> {
-    let (volume, rest) = match platform {
-        Platform::Windows => windows_volume(text).unwrap_or_default(),
-        Platform::Linux | Platform::MacOs => (String::new(), text.to_owned()),
-    };
-    Spelling { volume, names: parts(platform, &rest) }.whole()
-}
-
-/// Where the text of a link leads: from the top of a volume (`None`: that of the link itself), or from its directory.
-pub(crate) fn link_target(platform: Platform, text: &str) -> (Start, Vec<String>) {
-    match (platform, windows_volume(text)) {
-        (Platform::Windows, Ok((volume, rest))) => (Start::Top(Some(volume)), parts(platform, &rest)),
-        _ if text.starts_with(|c| is_separator(platform, c)) => (Start::Top(None), parts(platform, text)),
-        _ => (Start::Here, parts(platform, text)),
-    }
-}
-
-/// From where a link leads on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Start {
-    Here,
-    Top(Option<String>),
-}
-
 /// Whether a reader could be deceived by this character, or a string cut by it.
 pub(crate) fn is_forbidden(c: char) -> bool {
     matches!(c,
@@ -344,7 +311,7 @@ fn parse(platform: Platform, text: &str) -> Result<Spelling, NameProblem> {
 }
 
 /// The components of a path below its volume; `.` and doubled separators are gone.
-fn parts(platform: Platform, text: &str) -> Vec<String> {
+pub(crate) fn parts(platform: Platform, text: &str) -> Vec<String> {
     let names = text.split(|c| is_separator(platform, c)).filter(|name| !name.is_empty() && *name != ".");
     names.map(str::to_owned).collect()
 }
@@ -393,12 +360,12 @@ fn is_short(name: &str) -> bool {
     short && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
 }
 
-fn is_separator(platform: Platform, c: char) -> bool {
+pub(crate) fn is_separator(platform: Platform, c: char) -> bool {
     c == '/' || (platform == Platform::Windows && c == '\\')
 }
 
 /// Splits a Windows path into its volume, in upper case, and the rest.
-fn windows_volume(text: &str) -> Result<(String, String), NameProblem> {
+pub(crate) fn windows_volume(text: &str) -> Result<(String, String), NameProblem> {
     let text = text.replace('/', r"\");
     for prefix in [r"\\?\", r"\\.\", r"\??\"] {
         if let Some(rest) = text.strip_prefix(prefix) {

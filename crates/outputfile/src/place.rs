@@ -7,6 +7,7 @@ use crate::name::{self, MAX_NEW_DIRECTORIES, NameProblem, Relation};
 use crate::owner::Acting;
 use crate::roots::{Inner, Match, Root, Standing, Survey};
 use crate::sys::{self, Dir, Fault, FaultKind, FileId, Kind, Meta, Os, PLATFORM};
+use crate::volume;
 use crate::walk::{DirectoryMet, Met, Stuck, Walk, path_text, waived, walk_on};
 
 /// A directory held open, and its name in the one above.
@@ -198,7 +199,7 @@ fn resolve(
     };
     let walked = walk_on(&inner.os, &inner.directories, &standing.walk, directories).map_err(|stuck| {
         // What is there outside is nobody's business.
-        if within(&name::parted(PLATFORM, &stuck.at)) {
+        if within(&volume::parted(PLATFORM, &stuck.at)) {
             SaveError::of(&stuck.fault, "looking at", stuck.at, path)
         } else {
             inner.outside(path)

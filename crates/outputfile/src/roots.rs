@@ -12,6 +12,7 @@ use crate::settings::{Ledger, Settings};
 use crate::sys::{self, Credentials, FaultKind, FileId, Os, PLATFORM};
 use crate::target::{self, Target};
 use crate::trust::{self, Distrust, Naming, Owners};
+use crate::volume;
 use crate::walk::{Met, Stuck, Walk, path_text, walk};
 use crate::write::{self, Writer};
 
@@ -405,7 +406,7 @@ fn leads_through(walk: &Walk, forms: &[Vec<String>], other: &Walk) -> Option<Str
             Met::Directory(directory) => (&directory.path, Some(directory.meta.id)),
             Met::Link(link) => (&link.path, None),
         };
-        let names = name::parted(PLATFORM, path);
+        let names = volume::parted(PLATFORM, path);
         let inside = |form: &Vec<String>| {
             matches!(name::relation_of_names(PLATFORM, form, &names), Relation::Equal | Relation::Contains)
         };

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::name::{self, Start};
+use crate::name;
 use crate::sys::{Child, Dir, Fault, FaultKind, FileId, Meta, Os, PLATFORM};
+use crate::volume::{self, Start};
 
 /// Links that one path may lead through.
 const MOST_LINKS: usize = 40;
@@ -66,11 +67,9 @@ pub(crate) struct Stuck {
 
 /// Walks an absolute path. Names that do not exist are no error, a link that leads to none is.
 pub(crate) fn walk(os: &Os, trusted: &[FileId], names: &[String]) -> Result<Walk, Stuck> {
-    let (volume, names) = name::split_whole(PLATFORM, names);
+    let (top, names) = volume::split_whole(PLATFORM, names);
     let mut going = Going::new(os, trusted);
-    going
-        .start(volume.to_owned())
-        .map_err(|fault| Stuck { at: name::joined(PLATFORM, volume, &[]), fault })?;
+    going.start(top.to_owned()).map_err(|fault| Stuck { at: name::joined(PLATFORM, top, &[]), fault })?;
     going.run(names)
 }
 
@@ -197,7 +196,7 @@ impl<'a> Going<'a> {
 
     fn follow(&mut self, name: &str, to: String, meta: &Meta) -> Result<(), Fault> {
         self.links += 1;
-        let (start, parts) = name::link_target(PLATFORM, &to);
+        let (start, parts) = volume::link_target(PLATFORM, &to);
         if self.links > MOST_LINKS || parts.len() + self.pending.len() > MOST_NAMES {
             return Err(Fault { kind: FaultKind::Link, cause: std::io::Error::other("too many links") });
         }
@@ -238,6 +237,6 @@ impl<'a> Going<'a> {
 
 /// The absolute path of these names, of which the first is the volume where there are volumes.
 pub(crate) fn path_text(names: &[String]) -> String {
-    let (volume, names) = name::split_whole(PLATFORM, names);
+    let (volume, names) = volume::split_whole(PLATFORM, names);
     name::joined(PLATFORM, volume, names)
 }

@@ -12,7 +12,7 @@ use windows_sys::Win32::Foundation as code;
 use windows_sys::Win32::Storage::FileSystem::{
     FILE_ADD_FILE, FILE_ADD_SUBDIRECTORY, FILE_ATTRIBUTE_DEVICE, FILE_ATTRIBUTE_DIRECTORY,
     FILE_ATTRIBUTE_READONLY, FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_BACKUP_SEMANTICS, FILE_LIST_DIRECTORY,
-    FILE_READ_ATTRIBUTES, FILE_TRAVERSE,
+    FILE_READ_ATTRIBUTES,
 };
 
 use super::reparse;
@@ -20,6 +20,7 @@ use super::windows_call::{self as raw, How, SHARE_ALL};
 use super::windows_users::Credentials;
 use super::{Call, Child, Fault, FaultKind, FileId, Hook, Kind, Meta, Space};
 use crate::name::{self, Platform};
+use crate::volume;
 
 /// Whose name rules apply here.
 pub(crate) const PLATFORM: Platform = Platform::Windows;
@@ -30,8 +31,8 @@ pub(crate) const EXAMPLE_ROOT: &str = r"C:\mcpproxy-output";
 const READ_ONLY_VOLUME: u32 = 0x0008_0000;
 /// Times count tenths of microseconds since 1601, which is so many before 1970.
 const TICKS_TO_1970: i64 = 116_444_736_000_000_000;
-/// Access rights by which a directory is held: to look at it and to go through it.
-const LOOK: u32 = FILE_READ_ATTRIBUTES | FILE_TRAVERSE;
+/// The access right by which a directory is held. To go through one, no right to it is needed.
+const LOOK: u32 = FILE_READ_ATTRIBUTES;
 
 /// A directory held open: it stays the same directory wherever its names go. Clones share it.
 #[derive(Debug, Clone)]
@@ -56,16 +57,14 @@ impl Os {
     }
 
     /// The top of a volume.
-    pub(crate) fn top(&self, volume: &str) -> Done<Dir> {
-        let path = verbatim(&format!(r"{volume}\"));
+    pub(crate) fn top(&self, top: &str) -> Done<Dir> {
+        let path = verbatim(&format!(r"{top}\"));
         let handle = self.call(Call::OpenTop, || open_path(&path, LOOK))?;
         // A drive may be another name of a directory (`subst`), which would hide that one root lies in another.
         let stands_for = raw::final_path(&handle).unwrap_or_default();
-        let names = name::parted(PLATFORM, &stands_for);
-        if volume.len() == 2 && names.len() > 1 {
-            return Err(Fault::other(format!(
-                "{volume} stands for the directory {stands_for}; name that one"
-            )));
+        let names = volume::parted(PLATFORM, &stands_for);
+        if top.len() == 2 && names.len() > 1 {
+            return Err(Fault::other(format!("{top} stands for the directory {stands_for}; name that one")));
         }
         Ok(Dir(Arc::new(handle)))
     }
@@ -105,10 +104,10 @@ impl Os {
     pub(crate) fn parent(&self, dir: &Dir) -> Done<(Dir, Meta)> {
         let handle = self.call(Call::OpenParent, || {
             let path = raw::final_path(&dir.0)?;
-            let mut names = name::parted(PLATFORM, &path);
+            let mut names = volume::parted(PLATFORM, &path);
             names.truncate(names.len().saturating_sub(1).max(1));
-            let (volume, names) = name::split_whole(PLATFORM, &names);
-            open_path(&name::joined(PLATFORM, volume, names), LOOK)
+            let (top, names) = volume::split_whole(PLATFORM, &names);
+            open_path(&name::joined(PLATFORM, top, names), LOOK)
         })?;
         let meta = self.stat(&handle)?;
         Ok((Dir(Arc::new(handle)), meta))
