@@ -16,10 +16,17 @@
 //! - access rules (ACLs), read-only volumes, quotas, ReFS numbers, network shares, `subst`, power cuts.
 
 #![cfg(windows)]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    missing_docs
+)]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -240,52 +247,65 @@ fn only_a_regular_file_that_may_change_is_replaced() {
     fs::set_permissions(lab.root.join("file"), permissions).unwrap();
 }
 
+/// One saver: writes its number many times, says that it is ready, and publishes when it is told to.
+fn save_when_told(path: &str) {
+    let root = Path::new(path).parent().unwrap().to_path_buf();
+    let roots = open(Settings { roots: vec![root], ..Settings::default() });
+    let mut writer = roots.begin(roots.preflight(path, false, &NoLedger).unwrap()).unwrap();
+    writer.put(std::process::id().to_string().repeat(20_000).as_bytes()).unwrap();
+    println!("ready");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    match writer.commit() {
+        Ok(saved) => println!("answer: saved {}", saved.bytes),
+        Err(error) => println!("answer: {:?}", error.reason()),
+    }
+}
+
 #[test]
 fn of_many_processes_exactly_one_makes_the_file() {
-    if let Some(path) = task() {
-        let root = Path::new(&path).parent().unwrap().to_path_buf();
-        let roots = open(Settings { roots: vec![root], ..Settings::default() });
-        let bytes = std::process::id().to_string().repeat(20_000);
-        let answer = match save(&roots, &path, false, bytes.as_bytes()) {
-            Ok(saved) => format!("saved {}", saved.bytes),
-            Err(error) => format!("{:?}", error.reason()),
-        };
-        println!("answer: {answer}");
-        return;
-    }
-    const ROUNDS: usize = 3;
+    const NAME: &str = "of_many_processes_exactly_one_makes_the_file";
+    const ROUNDS: usize = 4;
     const SAVERS: usize = 5;
+    if let Some(path) = task() {
+        return save_when_told(&path);
+    }
     for round in 0..ROUNDS {
         let lab = Lab::new();
         let path = lab.at(&format!("one-{round}"));
-        let start = || {
-            let mut command = again("of_many_processes_exactly_one_makes_the_file", &path);
-            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+        let start = |_| {
+            let mut command = again(NAME, &path);
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
         };
-        let savers: Vec<_> = (0..SAVERS).map(|_| start()).collect();
-        let answers: Vec<(u32, String)> = savers
-            .into_iter()
-            .map(|saver| {
-                let id = saver.id();
-                let output = saver.wait_with_output().unwrap();
-                let text = String::from_utf8_lossy(&output.stdout).into_owned();
-                let answer = text.lines().find_map(|line| line.split_once("answer: ")).expect("an answer").1;
-                (id, answer.trim().to_owned())
-            })
-            .collect();
-        let winners: Vec<_> = answers.iter().filter(|(_, answer)| answer.starts_with("saved")).collect();
+        let mut savers: Vec<_> = (0..SAVERS).map(start).collect();
+        let mut said: Vec<_> =
+            savers.iter_mut().map(|saver| BufReader::new(saver.stdout.take().unwrap()).lines()).collect();
+        for lines in &mut said {
+            assert!(lines.any(|line| line.unwrap().contains("ready")));
+        }
+        for saver in &mut savers {
+            saver.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        }
+        let answer = |lines: &mut Lines<BufReader<_>>| {
+            let mut answers = lines.map_while(Result::ok);
+            let answer =
+                answers.find_map(|line| line.split_once("answer: ").map(|(_, answer)| answer.to_owned()));
+            answer.expect("an answer")
+        };
+        let answers: Vec<String> = said.iter_mut().map(answer).collect();
+        let winners: Vec<usize> =
+            (0..SAVERS).filter(|saver| answers[*saver].trim().starts_with("saved")).collect();
         assert_eq!(winners.len(), 1, "{answers:?}");
+        let losers = answers.iter().filter(|answer| answer.trim() == "Exists").count();
+        assert_eq!(losers, SAVERS - 1, "{answers:?}");
+        let winner = savers[winners[0]].id().to_string();
         assert_eq!(
-            answers.iter().filter(|(_, answer)| answer == "Exists").count(),
-            SAVERS - 1,
-            "{answers:?}"
+            fs::read_to_string(&path).unwrap(),
+            winner.repeat(20_000),
+            "the bytes of the winner, all of them"
         );
-        let bytes = fs::read_to_string(&path).unwrap();
-        let unit = bytes.len() / 20_000;
-        assert!(
-            bytes.as_bytes().chunks(unit).all(|chunk| chunk == &bytes.as_bytes()[..unit]),
-            "one writer's"
-        );
+        for mut saver in savers {
+            saver.wait().unwrap();
+        }
         assert_eq!(temporaries(&lab.root), Vec::<String>::new());
     }
 }

@@ -20,7 +20,6 @@ impl Credentials {
     }
 
     /// No other identity can be taken.
-    #[expect(clippy::unused_self, reason = "as the other platforms have it")]
     pub(crate) fn assume(&self) -> Result<(), Fault> {
         Err(Fault::other("there are no other owners on Windows"))
     }

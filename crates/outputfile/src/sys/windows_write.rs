@@ -34,13 +34,11 @@ impl Os {
     }
 
     /// Nothing to do: there are no modes, and no setting asks for another than the one made up.
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as the other platforms have it")]
     pub(crate) fn set_directory_mode(&self, _dir: &Dir, _mode: u32) -> Done<()> {
         Ok(())
     }
 
     /// Nothing to do, as above.
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as the other platforms have it")]
     pub(crate) fn set_mode(&self, _file: &File, _mode: u32) -> Done<()> {
         Ok(())
     }
