@@ -7,7 +7,7 @@
 //!   link itself, where Windows says that the name exists. What the reparse points of Windows say is tested as a pure
 //!   function in `sys/reparse.rs`, on every platform.
 //! - names that the system itself changes: Wine makes `CON.txt`, `a:b` and `x.` as they are, so that only our rules refuse
-//!   them, and has short names only where no long one fits.
+//!   them, and its short names are others (`OUTP~XYZ`) than those of Windows (`OUTPUT~1`).
 //! - renaming and removing what others have open (`POSIX_SEMANTICS`): Wine has the older calls, so the fallback is shown.
 //!   With them, directories that were made for an abandoned save stay, except the deepest.
 //! - that a directory in which a file is open keeps its name: in Wine it may be renamed, and since Wine removes by path, a
@@ -27,6 +27,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
+use std::os::windows::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -618,6 +619,26 @@ fn one_directory_is_never_two_roots() {
     }
     let alone = open(settings(&[&format!(r"\\?\{root}")]));
     saved(&alone, &format!(r"\\?\{root}\verbatim.txt"), false, b"the volume of the root as it is written");
+}
+
+#[test]
+fn the_short_name_of_a_root_is_no_second_root_and_no_way_into_it() {
+    let lab = Lab::new();
+    let mut command = Command::new("cmd");
+    command.raw_arg(format!("/c for %I in (\"{}\") do @echo %~sI", lab.root.display()));
+    let said = command.output().unwrap().stdout;
+    let short = String::from_utf8_lossy(&said).trim().to_owned();
+    if short.is_empty() || !short.contains('~') {
+        eprintln!("skipped: no short names are made here ({short:?})");
+        return;
+    }
+    refused(lab.dir.path(), &lab.roots(), &format!(r"{short}\x"), false, Reason::Outside);
+    let both = open(Settings { roots: vec![lab.root.clone(), PathBuf::from(&short)], ..Settings::default() });
+    let error = both.preflight(&lab.at("x"), false, &NoLedger).unwrap_err();
+    assert!(matches!(error, SaveError::Alias { .. }), "{error}");
+    let alone = open(Settings { roots: vec![PathBuf::from(&short)], ..Settings::default() });
+    save(&alone, &format!(r"{short}\x"), false, b"as the root is spelled").unwrap();
+    assert!(lab.root.join("x").exists());
 }
 
 #[test]
