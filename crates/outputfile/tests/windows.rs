@@ -30,7 +30,7 @@ use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::os::windows::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use outputfile::{
     Call, Expected, Hook, NoLedger, ReadError, Reason, Reservations, RootProblem, Roots, SaveError, Saved,
@@ -395,11 +395,21 @@ fn volumes_without_a_root_are_refused_before_any_call_of_the_system() {
     assert_eq!(*calls.lock().unwrap(), Vec::<Call>::new());
 }
 
+/// A directory with a root, in which links lead outside.
+struct Planted {
+    dir: PathBuf,
+    _lab: Option<Lab>,
+    _alone: MutexGuard<'static, ()>,
+}
+
 /// Where a junction in a root leads outside, and a dangling link too: made here on Windows; under Wine by whoever runs the
 /// test, because Wine makes neither.
-fn planted() -> Option<(PathBuf, Option<Lab>)> {
+fn planted() -> Option<Planted> {
+    // Under Wine there is one such place for all tests.
+    static ONE: Mutex<()> = Mutex::new(());
+    let alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(path) = std::env::var_os("OUTPUTFILE_PLANTED") {
-        return Some((path.into(), None));
+        return Some(Planted { dir: path.into(), _lab: None, _alone: alone });
     }
     let lab = Lab::new();
     let dir = lab.dir.path().to_path_buf();
@@ -414,13 +424,13 @@ fn planted() -> Option<(PathBuf, Option<Lab>)> {
     if std::os::windows::fs::symlink_file(lab.outside.join("new.txt"), lab.root.join("dangling")).is_err() {
         eprintln!("skipped: the dangling link, which only an administrator may make");
     }
-    Some((dir, Some(lab)))
+    Some(Planted { dir, _lab: Some(lab), _alone: alone })
 }
 
 #[test]
 fn a_junction_below_the_root_is_refused_and_nothing_is_written_outside() {
-    let Some((dir, _lab)) = planted() else { return };
-    let (root, outside) = (dir.join("root"), dir.join("outside"));
+    let Some(planted) = planted() else { return };
+    let (root, outside) = (planted.dir.join("root"), planted.dir.join("outside"));
     if !root.join("j").exists() {
         eprintln!("skipped: nothing could be mounted in place of a junction");
         return;
@@ -448,8 +458,8 @@ fn a_junction_below_the_root_is_refused_and_nothing_is_written_outside() {
 
 #[test]
 fn a_dangling_link_at_the_target_is_not_followed() {
-    let Some((dir, _lab)) = planted() else { return };
-    let (root, outside) = (dir.join("root"), dir.join("outside"));
+    let Some(planted) = planted() else { return };
+    let (root, outside) = (planted.dir.join("root"), planted.dir.join("outside"));
     let roots = open(Settings { roots: vec![root.clone()], ..Settings::default() });
     let path = format!(r"{}\dangling", root.display());
     for overwrite in [false, true] {
