@@ -22,7 +22,7 @@ _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Home:
-    """A configuration file and a data directory of their own; `servers` maps names to commands, `environments` to variables."""
+    """A configuration file and a data directory of their own; `servers` maps names to commands or addresses, `environments` to variables."""
 
     def __init__(self, directory, servers, output_root, environments=None):
         self.directory = Path(directory)
@@ -117,7 +117,7 @@ class Gateway:
 
 
 def _configuration(servers, output_root, environments):
-    entries = {name: {"command": command[0], "args": command[1:]} for name, command in servers.items()}
+    entries = {name: _entry(server) for name, server in servers.items()}
     for name, variables in environments.items():
         entries[name]["env"] = variables
     return {
@@ -128,6 +128,11 @@ def _configuration(servers, output_root, environments):
         "init_timeout": "60s",
         "mcpServers": entries,
     }
+
+
+def _entry(server):
+    """A server that is an address, or a command."""
+    return {"url": server} if isinstance(server, str) else {"command": server[0], "args": server[1:]}
 
 
 def _readiness(address):

@@ -12,6 +12,7 @@ os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 import saving  # noqa: E402, F401
 import inline  # noqa: E402, F401
 import overstdio  # noqa: E402, F401
+import secured  # noqa: E402, F401
 import lifetime  # noqa: E402, F401
 import table  # noqa: E402
 from stage import Stage  # noqa: E402

@@ -36,14 +36,15 @@ pub fn run(options: &Options) -> Result<Report, String> {
     // The text is made before the clock starts.
     let pieces: Vec<_> = payload::pieces(options.bytes).collect();
     let (wall, cpu) = (Instant::now(), own_cpu());
-    let done = write_durably(&path, &options.dir, &pieces);
+    let done = write_durably(&path, pieces.iter().map(AsRef::as_ref)).and_then(|()| sync_names(&options.dir));
     let (wall_s, cpu_s) = (wall.elapsed().as_secs_f64(), (own_cpu() - cpu).as_secs_f64());
     let removed = std::fs::remove_file(&path);
     done.and(removed).map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(Report { bytes: options.bytes, wall_s, cpu_s })
 }
 
-fn write_durably(path: &Path, dir: &Path, pieces: &[bytes::Bytes]) -> std::io::Result<()> {
+/// The bytes: written, hashed and fsynced.
+pub fn write_durably<'a>(path: &Path, pieces: impl Iterator<Item = &'a [u8]>) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     let mut hash = Sha256::new();
     for piece in pieces {
@@ -51,6 +52,10 @@ fn write_durably(path: &Path, dir: &Path, pieces: &[bytes::Bytes]) -> std::io::R
         file.write_all(piece)?;
     }
     std::hint::black_box(hash.finalize());
-    file.sync_all()?;
+    file.sync_all()
+}
+
+/// The names in a directory.
+pub fn sync_names(dir: &Path) -> std::io::Result<()> {
     File::open(dir)?.sync_all()
 }

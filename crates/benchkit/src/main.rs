@@ -1,4 +1,4 @@
-//! Dev-only, never in the product: a minimal MCP upstream, a raw load client and the floor of a save, for `make bench`.
+//! Dev-only, never in the product: a minimal MCP upstream, a raw load client, and saves with their floor, for `make bench`.
 //!
 //! Everything stays on loopback and every loop is bounded. Each command prints one line to standard output; the scripts in
 //! `benches/` start the commands, interleave them and make the table.
@@ -8,6 +8,7 @@ mod load;
 mod payload;
 mod proc;
 mod upstream;
+mod writer;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -31,6 +32,10 @@ enum Command {
     Load(load::Options),
     /// Writes, hashes and fsyncs the bytes that a save would write; prints the figures as JSON
     Floor(floor::Options),
+    /// Saves files with the crate alone, floor and save in turn; prints the figures as JSON
+    Save(writer::SaveOptions),
+    /// Checks the path of a save many times, deep below its root; prints the figures as JSON
+    Preflight(writer::PreflightOptions),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +60,10 @@ fn run(command: Command) -> Result<bool, String> {
             print_json(&report).map(|()| sound)
         }
         Command::Floor(options) => floor::run(&options).and_then(|report| print_json(&report)).map(|()| true),
+        Command::Save(options) => writer::save(&options).and_then(|report| print_json(&report)).map(|()| true),
+        Command::Preflight(options) => {
+            writer::preflight(&options).and_then(|report| print_json(&report)).map(|()| true)
+        }
     }
 }
 

@@ -70,6 +70,20 @@ pub fn rss_kb(root: u32) -> u64 {
     tree(root).into_iter().map(|pid| status_kb(pid, "VmRSS:")).sum()
 }
 
+/// The kernel's own peak of a process begins anew at what is resident now.
+fn begin_peak_anew(pid: u32) {
+    let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
+}
+
+/// How much the resident memory of this process grows while something runs, in kB.
+pub fn own_growth_kb<T>(run: impl FnOnce() -> T) -> (T, u64) {
+    let own = std::process::id();
+    begin_peak_anew(own);
+    let before = status_kb(own, "VmRSS:");
+    let done = run();
+    (done, status_kb(own, "VmHWM:").saturating_sub(before))
+}
+
 fn status_kb(pid: u32, key: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(key));
@@ -87,7 +101,7 @@ pub struct MemoryWatch {
 impl MemoryWatch {
     /// Starts to watch. The kernel's own peak of the root begins anew too, so that nothing between two samples is missed.
     pub fn start(root: u32) -> Self {
-        let _ = fs::write(format!("/proc/{root}/clear_refs"), "5");
+        begin_peak_anew(root);
         let (stop, peak_kb) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, highest) = (Arc::clone(&stop), Arc::clone(&peak_kb));
         let thread = std::thread::spawn(move || watch(root, &stopped, &highest));

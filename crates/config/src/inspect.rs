@@ -264,7 +264,7 @@ fn names(object: &Map<String, Value>, prefix: &str, at: &str, findings: &mut Fin
                 )),
             }
         } else if !is_plain || keys::find("", &full).is_none() {
-            findings.warn(Problem::new(
+            findings.misnamed(Problem::new(
                 path,
                 "is no key that mcpproxy knows; it is kept",
                 hint(name, prefix),

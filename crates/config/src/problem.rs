@@ -38,6 +38,7 @@ const MOST: usize = 100;
 pub(crate) struct Findings {
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
+    misnamed: Vec<Problem>,
     more_problems: usize,
     more_warnings: usize,
 }
@@ -53,13 +54,23 @@ impl Findings {
         if self.warnings.len() < MOST { self.warnings.push(problem) } else { self.more_warnings += 1 }
     }
 
-    /// The warnings if nothing is wrong, else every problem.
+    /// Adds a name that is not known. It ends no start, but where one is ended it may be the reason: a wrong name is also
+    /// a missing one.
+    pub(crate) fn misnamed(&mut self, problem: Problem) {
+        if self.misnamed.len() < MOST {
+            self.misnamed.push(problem.clone());
+        }
+        self.warn(problem);
+    }
+
+    /// The warnings if nothing is wrong, else every problem, then the names that may be the reason.
     pub(crate) fn into_result(mut self) -> Result<Vec<Problem>, Vec<Problem>> {
         if self.problems.is_empty() {
             self.warnings.extend(rest(self.more_warnings, "warning"));
             return Ok(self.warnings);
         }
         self.problems.extend(rest(self.more_problems, "problem"));
+        self.problems.extend(self.misnamed);
         Err(self.problems)
     }
 }

@@ -57,6 +57,7 @@ pub mod records {
 }
 /// MCP on the wire, toward agents.
 pub mod mcp {
+    pub use wire::relay::quietly;
     pub use wire::server::{
         BoxBody, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Limits, Line, Lines, METHOD_NOT_FOUND,
         Payload, REFUSED, Reply, Request, Server, ServerInfo, Service,

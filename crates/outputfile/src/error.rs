@@ -115,15 +115,12 @@ pub enum SaveError {
     },
     /// A link on the way, on a platform where no owner tells whether it may be followed.
     #[error(
-        "{} is a symbolic link, junction or mount point, and beneath a root none is followed here; choose another path than {}, or make it a directory",
-        shown_path(at),
+        "{} leads through a symbolic link, junction or mount point, and beneath a root none is followed here; choose a path without it",
         shown(path)
     )]
     Link {
         /// As it was asked for.
         path: String,
-        /// The link.
-        at: PathBuf,
     },
     /// Something else is mounted on the way.
     #[error(
@@ -206,10 +203,13 @@ pub enum SaveError {
     },
     /// More bytes than one file may have.
     #[error(
-        "the answer has {}{size} bytes, and a file may have {limit}; ask the tool for less, or raise \"tool_output_max_bytes\"",
+        "{} is not saved: the answer has {}{size} bytes, and a file may have {limit}; ask the tool for less, or raise \"tool_output_max_bytes\"",
+        shown(path),
         if *.exact { "" } else { "at least " }
     )]
     TooLarge {
+        /// As it was asked for.
+        path: String,
         /// Bytes that came.
         size: u64,
         /// Whether that is all of them.
@@ -354,6 +354,8 @@ impl SaveError {
     pub(crate) fn of(fault: &Fault, step: &'static str, at: impl Into<PathBuf>, path: &str) -> Self {
         let (at, path) = (at.into(), path.to_owned());
         match fault.kind {
+            // Whatever is used was there when it was checked.
+            FaultKind::Missing => Self::moved(at, format!("{step} it found it gone; call again")),
             FaultKind::NotDirectory => Self::NotDirectory { path, at },
             FaultKind::CrossesMount => Self::Mount { at },
             FaultKind::ReadOnly => Self::ReadOnly { at },

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::error::SaveError;
+use crate::error::{Reason, SaveError};
 use crate::place::{Blocked, Held, Place, descend, gone, locate};
 use crate::publish::{Outcome, Publishing};
 use crate::roots::{Match, Roots, Survey};
@@ -84,7 +84,7 @@ impl Job {
         let limit = self.roots.0.settings.file_limit();
         let size = self.bytes.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
         let written = if size > limit {
-            Err(SaveError::TooLarge { size, exact: false, limit })
+            Err(SaveError::TooLarge { path: self.target.path.clone(), size, exact: false, limit })
         } else {
             let written = self.roots.0.os.write_all(&temporary.file, bytes);
             written.map_err(|fault| self.error(&fault, "writing"))
@@ -106,7 +106,7 @@ impl Job {
             return Ok(());
         }
         self.discard();
-        Err(SaveError::TooLarge { size, exact: true, limit })
+        Err(SaveError::TooLarge { path: self.target.path.clone(), size, exact: true, limit })
     }
 
     /// Makes what was written durable, which is what takes long, and leaves the file without its name.
@@ -133,23 +133,24 @@ impl Job {
         if published.is_err() {
             temporary.remove_name(&self.roots.0.os, &self.parent);
         }
-        let (outcome, meta) = published?;
+        let (outcome, meta, doubt) = published?;
         self.published = true;
         let saved = self.saved(&meta, outcome);
         if let (Outcome::Exchanged, Some(old)) = (outcome, temporary.name.take()) {
             // Should this fail, the next save into the directory removes it.
             let _ = self.roots.0.os.unlink(&self.parent.dir, &old);
         }
-        match self.sync_directories() {
-            Ok(()) => Ok(saved),
-            Err(fault) => {
-                let step = "syncing its directory";
-                Err(SaveError::NotDurable { saved: Box::new(saved), step, cause: fault.to_string() })
-            }
-        }
+        let (step, cause) = match (doubt, self.sync_directories()) {
+            (Some(cause), _) => ("looking for it at its path", cause),
+            (None, Err(fault)) => ("syncing its directory", fault.to_string()),
+            (None, Ok(())) => return Ok(saved),
+        };
+        Err(SaveError::NotDurable { saved: Box::new(saved), step, cause })
     }
 
-    fn publish(&self, temporary: &mut Temporary) -> Result<(Outcome, Meta), SaveError> {
+    /// Gives the file its name and checks that it is at its path. The last of the three: why the check could not be
+    /// made, where the file has its name and that could not be undone.
+    fn publish(&self, temporary: &mut Temporary) -> Result<(Outcome, Meta, Option<String>), SaveError> {
         let os = &self.roots.0.os;
         self.same_place()?;
         let before = os.file_meta(&temporary.file).map_err(|fault| self.error(&fault, "looking at"))?;
@@ -157,12 +158,22 @@ impl Job {
             Publishing::new(&self.roots.0, &self.place, &self.parent, temporary, &self.target.path);
         let outcome = publishing.publish(self.target.overwrite)?;
         // Asked again, because a copy that had to be made is another file, and a new name is a change.
-        let meta = os.file_meta(&publishing.temporary.file).unwrap_or(before);
-        if let Err(error) = self.check_published(meta.id) {
-            publishing.take_back(outcome);
-            return Err(error);
+        let after = os.file_meta(&publishing.temporary.file);
+        let known = *after.as_ref().unwrap_or(&before);
+        if let Some(doubt) = publishing.doubt.take() {
+            return Ok((outcome, known, Some(doubt.to_string())));
         }
-        Ok((outcome, meta))
+        let checked = after
+            .map_err(|fault| self.error(&fault, "looking at"))
+            .and_then(|meta| self.check_published(meta.id).map(|()| meta));
+        let error = match checked {
+            Ok(meta) => return Ok((outcome, meta, None)),
+            Err(error) => error,
+        };
+        let elsewhere = matches!(error.reason(), Reason::RootMoved | Reason::TargetKind | Reason::Mount);
+        // A file that was replaced and is gone is no reason to take the new one away as well, unless that is elsewhere.
+        let undone = (elsewhere || outcome != Outcome::Replaced) && publishing.take_back(outcome);
+        if undone || elsewhere { Err(error) } else { Ok((outcome, known, Some(error.to_string()))) }
     }
 
     /// Walks the root's path again: it must lead to the same root, and in it to the same directory.
@@ -182,7 +193,7 @@ impl Job {
         let held = descend(&inner.os, &inner.directories, &start, &text, &self.place.below);
         let held = match held {
             Err(Blocked::Stuck(stuck)) => return Err(Blocked::Stuck(stuck).explain(&self.target.path)),
-            Err(Blocked::Link { .. }) => Vec::new(),
+            Err(Blocked::Link) => Vec::new(),
             Ok(held) => held,
         };
         let last = held.last().unwrap_or(&start);
@@ -320,8 +331,16 @@ fn make_directories(
             Err(fault) => return Err(SaveError::of(&fault, "making a directory in", at, path)),
         };
         at.push(name);
-        let opened = os.beneath(&here.dir, name);
-        let (dir, meta) = opened.map_err(|fault| SaveError::of(&fault, "opening", &at, path))?;
+        let (dir, meta) = match os.beneath(&here.dir, name) {
+            Ok(opened) => opened,
+            Err(fault) => {
+                // Noted all the same, so that it is removed again.
+                if let (true, Ok(Some(meta))) = (new, os.look(&here.dir, name)) {
+                    made.push(Made { above: here, name: name.clone(), id: meta.id });
+                }
+                return Err(SaveError::of(&fault, "opening", &at, path));
+            }
+        };
         let waived = waived(&roots.0.directories, &meta, here.waived);
         if new {
             made.push(Made { above: here.clone(), name: name.clone(), id: meta.id });

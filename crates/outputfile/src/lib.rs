@@ -1,19 +1,5 @@
 //! Writes files beneath allowed roots and nowhere else.
-//!
-//! An operator names directories ([`Settings::roots`]); callers name absolute paths beneath them. A save has three steps:
-//! [`Roots::preflight`] checks everything that could refuse it, without changing anything, and reserves the target;
-//! [`Roots::begin`] checks again, against the roots of that moment, and opens a temporary; [`Writer::commit`] publishes
-//! the file. No reader ever sees a part of a file, and nothing is replaced that was not to be replaced.
-//!
-//! Contained are callers who choose paths, other users of the system, crashes and full disks; not contained are
-//! processes of our own user, and root.
-//!
-//! # What the program must do
-//!
-//! - Ignore `SIGXFSZ` (Rust programs do not by themselves), or a file size limit ends the program where it should be
-//!   an error of the save ([`SaveError::FileLimit`]).
-//! - Keep one [`Reservations`] for the whole process, and clone it into the settings of every reload.
-//! - Call from threads that may block. For a root of a trusted owner, a thread is started for each save.
+#![doc = include_str!("../README.md")]
 //!
 //! # Platforms
 //!

@@ -223,9 +223,11 @@ impl Loading {
         let places = self.places(ours, owners);
         for (index, root, walked) in known {
             let forms = forms_of(root, walked.as_ref().ok());
-            let objection = places
-                .iter()
-                .find_map(|place| place.objection(&forms).map(|why| (why, place.remedy.clone())));
+            let objection = places.iter().find_map(|place| {
+                let why = place.objection(&forms);
+                why.or_else(|| place.hidden_objection(walked.as_ref().ok()?))
+                    .map(|why| (why, place.remedy.clone()))
+            });
             if let Some((message, remedy)) = objection {
                 self.refuse(ROOTS, *index, PathBuf::from(root.text(PLATFORM)), message, &remedy);
             }
@@ -237,14 +239,21 @@ impl Loading {
         let mut places = Vec::new();
         let mut add = |what: &str, path: &Path, outer: bool, remedy: &str| {
             let Ok(spelled) = spell(path) else { return };
-            let resolved = walk(&self.os, &[], &spelled.whole()).ok().map(|walk| walk.resolved());
+            let walked = walk(&self.os, &[], &spelled.whole()).ok();
+            let ids = walked.as_ref().filter(|walk| walk.missing.is_empty());
+            let ids =
+                ids.map(|walk| walk.steps.iter().map(|step| step.meta.id).collect()).unwrap_or_default();
             let mut forms = vec![spelled.whole()];
-            forms.extend(resolved.filter(|form| *form != forms[0]));
-            places.push(Place { what: what.to_owned(), forms, outer, remedy: remedy.to_owned() });
+            forms.extend(walked.map(|walk| walk.resolved()).filter(|form| *form != forms[0]));
+            places.push(Place { what: what.to_owned(), forms, ids, outer, remedy: remedy.to_owned() });
         };
         for path in sys::system_directories() {
             add("a directory of the system", &path, true, &aside);
         }
+        for path in sys::program_directories() {
+            add("a directory of programs", &path, true, &aside);
+        }
+        add("the directory of other programs", &sys::directory_of_other_programs(), false, &aside);
         for (what, path, outer) in self.own_directories() {
             add(what, &path, outer, &sibling(&path));
         }
@@ -253,7 +262,8 @@ impl Loading {
             let inside = [names.as_slice(), &[String::from("mcpproxy-output")]].concat();
             let remedy = format!("name a directory in it, such as {:?}", path_text(&inside));
             let remedy = if children { aside.clone() } else { remedy };
-            places.push(Place { what: what.to_owned(), forms: vec![names], outer: false, remedy });
+            let forms = vec![names];
+            places.push(Place { what: what.to_owned(), forms, ids: Vec::new(), outer: false, remedy });
         };
         for path in homes {
             if let Ok(spelled) = spell(&path) {
@@ -306,6 +316,8 @@ impl Loading {
 struct Place {
     what: String,
     forms: Vec<Vec<String>>,
+    /// From the top down to it, if it exists.
+    ids: Vec<FileId>,
     /// Nor lie in.
     outer: bool,
     remedy: String,
@@ -331,6 +343,22 @@ impl Place {
             }
         }
         None
+    }
+
+    /// The same by identity, for a root that is this place under another name: a mount.
+    fn hidden_objection(&self, root: &Walk) -> Option<String> {
+        let holds =
+            root.missing.is_empty() && root.deepest().is_some_and(|root| self.ids.contains(&root.meta.id));
+        let lies_in = self.outer && root.steps.iter().any(|step| self.ids.last() == Some(&step.meta.id));
+        let how = if holds {
+            "is or holds"
+        } else if lies_in {
+            "lies in"
+        } else {
+            return None;
+        };
+        let path = path_text(self.forms.first()?);
+        Some(format!("{how}, by another name, {} ({path})", self.what))
     }
 }
 

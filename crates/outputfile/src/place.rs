@@ -115,15 +115,15 @@ pub(crate) fn descend(
             }
             Err(fault) if fault.kind == FaultKind::Missing => break,
             Err(fault) => {
-                let link = matches!(fault.kind, FaultKind::Link | FaultKind::NotDirectory)
-                    && os
-                        .look(&above.dir, name)
-                        .is_ok_and(|seen| seen.is_some_and(|meta| meta.kind == Kind::Link));
+                let perhaps_link = matches!(fault.kind, FaultKind::Link | FaultKind::NotDirectory);
+                let seen = if perhaps_link { os.look(&above.dir, name) } else { Ok(None) };
+                let fault = match seen {
+                    Ok(Some(meta)) if meta.kind == Kind::Link => return Err(Blocked::Link),
+                    Ok(_) => fault,
+                    Err(unseen) => unseen,
+                };
                 let below = name::joined(PLATFORM, "", names.get(..=depth).unwrap_or(names));
                 let at = format!("{from_path}{below}");
-                if link {
-                    return Err(Blocked::Link { at });
-                }
                 return Err(Blocked::Stuck(Stuck { at, fault }));
             }
         }
@@ -134,7 +134,7 @@ pub(crate) fn descend(
 /// Why directories could not be opened one beneath the other.
 #[derive(Debug)]
 pub(crate) enum Blocked {
-    Link { at: String },
+    Link,
     Stuck(Stuck),
 }
 
@@ -169,10 +169,8 @@ fn enter(
     let down = |names: &[String]| descend(&inner.os, &inner.directories, &start, &root_text, names);
     match down(directories) {
         Ok(held) => Ok((directories.to_vec(), held)),
-        Err(Blocked::Link { at }) if !sys::UNIX => {
-            Err(SaveError::Link { path: path.to_owned(), at: at.into() })
-        }
-        Err(Blocked::Link { .. }) => {
+        Err(Blocked::Link) if !sys::UNIX => Err(SaveError::Link { path: path.to_owned() }),
+        Err(Blocked::Link) => {
             let resolved = resolve(inner, root, standing, path, directories, acting)?;
             let mut all = resolved.clone();
             all.push(name.to_owned());

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::sys::{Dir, FileId, Os};
+use crate::sys::{Dir, FileId, Meta, Os};
 use crate::walk::{Walk, walk};
 
 /// How far upwards the search for a root goes.
@@ -39,7 +39,7 @@ impl Protected {
         }
         // A root that does not exist holds nothing yet.
         let root_id = root.missing.is_empty().then(|| root.deepest()).flatten()?.meta.id;
-        let holds = held.iter().any(|(_, id)| *id == root_id) || lies_beneath(os, lowest, root_id);
+        let holds = held.iter().any(|(_, id)| *id == root_id) || lies_beneath(os, lowest, *id, root);
         holds.then(|| format!("is, or holds, {}", self.what))
     }
 
@@ -59,17 +59,20 @@ fn handles(os: &Os, names: &[String]) -> Vec<(Dir, FileId)> {
     }
 }
 
-/// Climbs from the directory, wherever it is by now, to the top.
-fn lies_beneath(os: &Os, lowest: &Dir, root: FileId) -> bool {
-    let Ok(meta) = os.meta(lowest) else { return false };
-    let (mut dir, mut id) = (lowest.clone(), meta.id);
+/// Climbs from the directory, wherever it is by now, until it meets the root, the top, or what holds the root: nothing
+/// that holds the root lies in it. The mount is compared there too, since a directory may be mounted in itself.
+fn lies_beneath(os: &Os, lowest: &Dir, id: FileId, root: &Walk) -> bool {
+    let Some((end, above)) = root.steps.split_last() else { return false };
+    let holds_root =
+        |meta: &Meta| meta.mount != 0 && above.iter().any(|s| s.meta.id == meta.id && s.meta.mount == meta.mount);
+    let (mut dir, mut id) = (lowest.clone(), id);
     for _ in 0..MOST_LEVELS {
-        if id == root {
+        if id == end.meta.id {
             return true;
         }
         // A home of another user cannot be climbed out of; the handles held since load stand for it.
         let Ok((above, meta)) = os.parent(&dir) else { return false };
-        if meta.id == id {
+        if meta.id == id || holds_root(&meta) {
             return false;
         }
         (dir, id) = (above, meta.id);

@@ -1,9 +1,10 @@
 //! Publishing: a finished temporary gets its name, without ever replacing what was not to be replaced.
 
 use crate::error::SaveError;
+use crate::name;
 use crate::place::{Held, Place};
 use crate::roots::Inner;
-use crate::sys::{Fault, FaultKind, File, Kind, Meta};
+use crate::sys::{self, Fault, FaultKind, File, Kind, Meta};
 use crate::target::mount_key;
 use crate::temporary::{Temporary, link_open_file};
 
@@ -15,7 +16,7 @@ const TRIES: usize = 16;
 pub(crate) enum Outcome {
     /// The name was free.
     New,
-    /// The names were exchanged: the file that was replaced has the temporary name.
+    /// The file that was replaced has the temporary name.
     Exchanged,
     /// The file that was replaced is gone.
     Replaced,
@@ -30,6 +31,8 @@ pub(crate) struct Publishing<'a> {
     path: &'a str,
     /// The file that is replaced, locked, so that under its temporary name no other writer takes it for a leftover.
     old: Option<File>,
+    /// It has its name, but whether it took that of the right file could neither be seen nor undone: why.
+    pub doubt: Option<Fault>,
 }
 
 impl<'a> Publishing<'a> {
@@ -40,7 +43,7 @@ impl<'a> Publishing<'a> {
         temporary: &'a mut Temporary,
         path: &'a str,
     ) -> Self {
-        Self { inner, place, parent, temporary, path, old: None }
+        Self { inner, place, parent, temporary, path, old: None, doubt: None }
     }
 
     /// Gives the file its name.
@@ -73,18 +76,19 @@ impl<'a> Publishing<'a> {
     }
 
     /// Undoes it: the file loses its name, and what it replaced gets it back where that is still there.
-    pub(crate) fn take_back(&mut self, outcome: Outcome) {
+    /// False: it could not be undone.
+    pub(crate) fn take_back(&mut self, outcome: Outcome) -> bool {
         let os = &self.inner.os;
         if outcome == Outcome::Exchanged {
-            let _ = self.exchange_back();
-            return;
+            return self.exchange_back().is_ok();
         }
         let ours = os.file_meta(&self.temporary.file).map(|meta| meta.id);
         let there = os.look(&self.parent.dir, &self.place.name);
-        if let (Ok(ours), Ok(Some(there))) = (ours, there)
-            && ours == there.id
-        {
-            let _ = os.unlink(&self.parent.dir, &self.place.name);
+        match (ours, there) {
+            (Ok(ours), Ok(Some(there))) if ours == there.id => {
+                os.unlink(&self.parent.dir, &self.place.name).is_ok()
+            }
+            (ours, there) => ours.is_ok() && there.is_ok(),
         }
     }
 
@@ -118,7 +122,7 @@ impl<'a> Publishing<'a> {
                 return Ok(true);
             }
             Err(fault) if fault.kind == FaultKind::Exists => return Ok(false),
-            Err(fault) if fault.is_lacking() || fault.kind == FaultKind::NotPermitted => fault,
+            Err(fault) if is_no_way(&fault) => fault,
             Err(fault) => return Err(self.error(&fault)),
         };
         match os.link_name(dir, &from, to) {
@@ -127,7 +131,7 @@ impl<'a> Publishing<'a> {
                 Ok(true)
             }
             Err(fault) if fault.kind == FaultKind::Exists => Ok(false),
-            Err(fault) if fault.is_lacking() || fault.kind == FaultKind::NotPermitted => {
+            Err(fault) if is_no_way(&fault) => {
                 if !renamed.is_lacking() {
                     return Err(self.error(&renamed));
                 }
@@ -151,38 +155,84 @@ impl<'a> Publishing<'a> {
         let from = self.temporary.name.clone().unwrap_or_default();
         match os.exchange(dir, &from, to) {
             Ok(()) => {
-                let out = os.look(dir, &from).map_err(|fault| self.error(&fault))?;
-                if out.is_some_and(|out| out.kind == Kind::File && out.id == checked.id) {
+                let out = os.look(dir, &from);
+                if matches!(&out, Ok(Some(out)) if out.kind == Kind::File && out.id == checked.id) {
                     return Ok(Some(Outcome::Exchanged));
                 }
-                self.exchange_back()?;
-                Ok(None)
+                match self.exchange_back() {
+                    Ok(true) => out.map(|_| None).map_err(|fault| self.error(&fault)),
+                    Ok(false) => Err(self.unsteady()),
+                    Err(fault) => {
+                        // Whatever came out keeps its temporary name.
+                        self.temporary.name = None;
+                        self.doubt = Some(fault);
+                        Ok(Some(Outcome::Exchanged))
+                    }
+                }
             }
             Err(fault) if fault.kind == FaultKind::Missing => Ok(None),
-            Err(fault) if fault.is_lacking() || fault.kind == FaultKind::NotPermitted => {
-                self.rename_over(checked)
-            }
+            Err(fault) if is_no_way(&fault) => self.rename_over(checked),
             Err(fault) => Err(self.error(&fault)),
         }
     }
 
-    /// For file systems that cannot exchange: checked once more, then renamed.
+    /// For file systems that cannot exchange: checked once more, then renamed. The old file keeps a second, temporary
+    /// name where that can be, so that it is as after an exchange.
     fn rename_over(&mut self, checked: &Meta) -> Result<Option<Outcome>, SaveError> {
+        let kept = self.keep(checked)?;
         let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
-        let now = os.look(dir, to).map_err(|fault| self.error(&fault))?;
-        if !now.is_some_and(|now| now.kind == Kind::File && now.id == checked.id) {
-            return Ok(None);
-        }
         let from = self.temporary.name.clone().unwrap_or_default();
-        // Some file systems replace no file that is open; and it gets no temporary name, so it needs no lock.
-        self.old = None;
-        os.move_over(&self.temporary.file, dir, &from, to).map_err(|fault| self.error(&fault))?;
-        self.temporary.name = None;
-        Ok(Some(Outcome::Replaced))
+        let now = os.look(dir, to).map_err(|fault| self.error(&fault));
+        let renamed = now.and_then(|now| match now {
+            Some(now) if now.kind == Kind::File && now.id == checked.id => {
+                self.put_over(&from).map(|()| true).map_err(|fault| self.error(&fault))
+            }
+            _ => Ok(false),
+        });
+        if matches!(renamed, Ok(true)) {
+            let outcome = if kept.is_some() { Outcome::Exchanged } else { Outcome::Replaced };
+            self.temporary.name = kept;
+            return Ok(Some(outcome));
+        }
+        if let Some(kept) = kept {
+            let _ = os.unlink(dir, &kept);
+        }
+        renamed.map(|_| None)
     }
 
-    /// After an exchange: our file gets its temporary name back, and the other its own.
-    fn exchange_back(&mut self) -> Result<(), SaveError> {
+    fn put_over(&mut self, from: &str) -> Result<(), Fault> {
+        let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
+        match os.move_over(&self.temporary.file, dir, from, to) {
+            // Some file systems of Windows replace no file that is open, be it by us.
+            Err(fault) if !sys::UNIX && fault.kind == FaultKind::Denied && self.old.take().is_some() => {
+                os.move_over(&self.temporary.file, dir, from, to)
+            }
+            result => result,
+        }
+    }
+
+    /// Gives the file that is about to be replaced a second name. `None`: it cannot have one.
+    fn keep(&self, checked: &Meta) -> Result<Option<String>, SaveError> {
+        let (os, dir) = (&self.inner.os, &self.parent.dir);
+        if self.parent.meta.mode & 0o1000 != 0 && checked.uid != self.place.acting.uid() {
+            // It might not be ours to take away again.
+            return Ok(None);
+        }
+        let name = name::temporary(os.random().map_err(|fault| self.error(&fault))?);
+        if os.link_name(dir, &self.place.name, &name).is_err() {
+            return Ok(None);
+        }
+        if matches!(os.look(dir, &name), Ok(Some(there)) if there.id == checked.id) {
+            return Ok(Some(name));
+        }
+        // Another file by now, which has its own name still.
+        let _ = os.unlink(dir, &name);
+        Ok(None)
+    }
+
+    /// After an exchange: our file gets its temporary name back, and the other its own. False: others changed the names
+    /// meanwhile. An error: nothing was changed.
+    fn exchange_back(&mut self) -> Result<bool, Fault> {
         let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
         let from = self.temporary.name.clone().unwrap_or_default();
         match os.exchange(dir, &from, to) {
@@ -190,18 +240,33 @@ impl<'a> Publishing<'a> {
             // Somebody took our file away meanwhile: only the other is left to put back.
             Err(fault) if fault.kind == FaultKind::Missing => {
                 let _ = os.rename_new(dir, &from, to);
-                return Err(self.unsteady());
+                return Ok(false);
             }
-            Err(fault) => return Err(self.error(&fault)),
+            Err(fault) if is_no_way(&fault) => return self.rename_back(&from),
+            Err(fault) => return Err(fault),
         }
-        let ours = os.file_meta(&self.temporary.file).map_err(|fault| self.error(&fault))?.id;
-        let back = os.look(dir, &from).map_err(|fault| self.error(&fault))?;
-        if back.is_some_and(|back| back.id == ours) {
-            return Ok(());
+        // What cannot be looked at is taken for ours, as it was a moment ago.
+        if let (Ok(ours), Ok(back)) = (os.file_meta(&self.temporary.file), os.look(dir, &from))
+            && back.is_none_or(|back| back.id != ours.id)
+        {
+            // Somebody replaced our file meanwhile: theirs is the newest, so it gets the name.
+            let _ = os.exchange(dir, &from, to);
+            return Ok(false);
         }
-        // Somebody replaced our file meanwhile: theirs is the newest, so it gets the name.
-        let _ = os.exchange(dir, &from, to);
-        Err(self.unsteady())
+        Ok(true)
+    }
+
+    /// The same for file systems that cannot exchange: the file that was replaced gets its name back, unless somebody
+    /// replaced ours meanwhile.
+    fn rename_back(&mut self, kept: &str) -> Result<bool, Fault> {
+        let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
+        let ours = os.file_meta(&self.temporary.file)?.id;
+        match os.look(dir, to)? {
+            Some(there) if there.id != ours => os.unlink(dir, kept)?,
+            _ => os.rename_over(dir, kept, to)?,
+        }
+        self.temporary.name = None;
+        Ok(true)
     }
 
     fn hold(&self, checked: &Meta) -> Option<File> {
@@ -225,6 +290,11 @@ impl<'a> Publishing<'a> {
     fn unsteady(&self) -> SaveError {
         SaveError::moved(self.place.path(), "others kept replacing it while it was written; call again")
     }
+}
+
+/// Whether the system or the file system does not have this way of naming a file in one directory.
+fn is_no_way(fault: &Fault) -> bool {
+    fault.is_lacking() || matches!(fault.kind, FaultKind::NotPermitted | FaultKind::CrossesMount)
 }
 
 /// Whether this kernel or file system gives no name to a handle, so that a copy with a name is needed.

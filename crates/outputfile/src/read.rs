@@ -236,7 +236,7 @@ fn parent(inner: &Inner, path: &str, root: &Match, survey: &Survey) -> Result<(H
     let held = match descend(&inner.os, &inner.directories, &start, &root_path, directories) {
         Ok(held) => held,
         // The path of a record has its links resolved, so there was none.
-        Err(Blocked::Link { .. }) => return Err(changed(path, "a directory on its way is a link now")),
+        Err(Blocked::Link) => return Err(changed(path, "a directory on its way is a link now")),
         Err(Blocked::Stuck(stuck)) => {
             return Err(match stuck.fault.kind {
                 FaultKind::NotDirectory => changed(path, "what was a directory on its way is none now"),

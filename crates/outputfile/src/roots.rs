@@ -1,7 +1,7 @@
 //! Roots: the directories beneath which files may be made, judged anew at each call.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::{SaveError, shown, shown_path};
 use crate::load::{self, RootProblem, forms_of};
@@ -56,6 +56,9 @@ pub(crate) struct Survey {
     pub acting: Acting,
     /// Where the other roots lead.
     pub others: Vec<(usize, Walk)>,
+    /// Where the root leads, found free of what no root may hold. The first judgement takes it, if it is made with the
+    /// same identity, and every later one walks anew.
+    seen: Mutex<Option<Walk>>,
 }
 
 /// A root that passed every check, as of now.
@@ -198,9 +201,8 @@ impl Inner {
     pub(crate) fn survey(&self, index: usize) -> Result<Survey, SaveError> {
         let root = self.root(index)?;
         let (mine, acting) = self.look_as_any(root);
-        if let Ok(walk) = &mine {
-            self.check_protected(root, walk)?;
-        }
+        let mine = mine.map_err(|stuck| stuck_on_way(&stuck))?;
+        self.check_protected(root, &mine)?;
         let mut others = Vec::new();
         for (at, other) in self.roots.iter().enumerate().filter(|(at, _)| *at != index) {
             match self.look_as_any(other).0 {
@@ -216,7 +218,8 @@ impl Inner {
                 }
             }
         }
-        Ok(Survey { index, acting, others })
+        let seen = acting.owner().is_none().then_some(mine);
+        Ok(Survey { index, acting, others, seen: Mutex::new(seen) })
     }
 
     /// A root's way and whose identity is right for it: seen by ourselves, else by an owner who alone may see it.
@@ -248,12 +251,16 @@ impl Inner {
     /// Judges a root as it is now. To be run with the identity `acting`.
     pub(crate) fn standing(&self, survey: &Survey) -> Result<Standing, SaveError> {
         let root = self.root(survey.index)?;
-        let walk = self.walk_root(root)?;
+        let seen = survey.seen.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let walked_now = seen.is_none();
+        let walk = seen.map_or_else(|| self.walk_root(root), Ok)?;
         self.check_links(root, &walk)?;
         let met = if walk.missing.is_empty() { walk.end() } else { None };
         let standing = Standing { walk, met };
         self.check_trust(root, &standing, &standing.walk.met, &survey.acting)?;
-        self.check_protected(root, &standing.walk)?;
+        if walked_now {
+            self.check_protected(root, &standing.walk)?;
+        }
         self.check_aliases(root, &standing.walk, &survey.others)?;
         if let Some(step) = standing.walk.deepest().filter(|_| standing.met.is_some()) {
             self.check_identity(root, &standing.walk.resolved(), step.meta.id)?;
@@ -299,7 +306,9 @@ impl Inner {
         resolved: &[String],
         id: FileId,
     ) -> Result<(), SaveError> {
-        for path in [path_text(resolved), path_text(&root.spelling.whole())] {
+        let own = root.spelling.whole();
+        let linked = (resolved != own).then_some(resolved);
+        for path in [Some(own.as_slice()), linked].into_iter().flatten().map(path_text) {
             let found =
                 self.os.at_path(&path).map_err(|fault| SaveError::of(&fault, "looking at", &path, ""))?;
             if found.id != id {

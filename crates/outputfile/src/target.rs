@@ -83,6 +83,7 @@ pub(crate) fn check_present(
     path: &str,
     overwrite: bool,
 ) -> Result<(), SaveError> {
+    check_marks(place)?;
     let Some(parent) = place.parent() else { return Ok(()) };
     let seen = inner.os.look(&parent.dir, &place.name);
     let seen = seen.map_err(|fault| SaveError::of(&fault, "looking at", place.path(), path))?;
@@ -103,6 +104,18 @@ pub(crate) fn check_present(
         return Err(SaveError::Denied { at: place.path(), action: "replacing", hint });
     }
     Ok(())
+}
+
+/// In a directory that is marked as unchangeable or append-only no name can be taken away again: a file could not be
+/// replaced there, and one that turns out to be wrong could not be removed.
+fn check_marks(place: &Place) -> Result<(), SaveError> {
+    if !place.deepest().meta.frozen {
+        return Ok(());
+    }
+    let hint = String::from(
+        " (it is marked as unchangeable or append-only, so a save that fails could leave something); run `chattr -ia` on it, or use another root",
+    );
+    Err(SaveError::Denied { at: place.deepest_path(), action: "making a file in", hint })
 }
 
 /// In a sticky directory only the owners of the file and of the directory may replace a file.

@@ -662,6 +662,8 @@ fn directories_of_the_system_and_homes_are_no_roots() {
         format!(r"{windows}\Temp\out"),
         windows.to_uppercase(),
         format!(r"{drive}\Program Files\out"),
+        format!(r"{drive}\ProgramData"),
+        format!(r"{drive}\ProgramData\Microsoft\out"),
         format!(r"{drive}\Users"),
         format!(r"{drive}\users\somebody"),
         home,

@@ -4,7 +4,9 @@
 //! bytes (in memory, or enciphered on disk), and what is handed on is a slice of exactly what was sent.
 //! [`client`] speaks to the servers that we call, [`server`] to those who call us.
 
+mod alarm;
 pub mod client;
 pub mod envelope;
+pub mod relay;
 pub mod server;
 pub mod spool;

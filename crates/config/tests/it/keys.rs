@@ -324,3 +324,11 @@ fn unknown_keys_are_kept_and_told_with_the_nearest_known_name() {
     );
     assert_eq!(config::Document::parse(text).unwrap().get("x_note"), Some(&json!(1)));
 }
+
+#[test]
+fn a_misspelt_name_is_told_beside_the_problem_that_it_makes() {
+    let problems = check(r#"{"mcpServers": [{"name": "s", "comand": "d"}]}"#).unwrap_err();
+    let told: Vec<_> = problems.iter().map(|p| p.path.as_str()).collect();
+    assert!(told.len() > 1 && *told.last().unwrap() == "$.mcpServers[0].comand", "{}", lines(&problems));
+    assert!(problems.last().unwrap().fix.contains("\"command\""));
+}

@@ -112,7 +112,7 @@ fn list(common: &Common, configured: &Configured, remote: Option<&Remote>) -> Re
             text(&server["protocol"]).into(),
             server["tool_count"].to_string().into(),
             Cell::from(status).tinted(tint),
-            text(&server["health"]["action"]).into(),
+            action(text(&server["health"]["action"])).into(),
             text(&server["detail"]).into(),
         ]);
     }
@@ -122,6 +122,11 @@ fn list(common: &Common, configured: &Configured, remote: Option<&Remote>) -> Re
         table.print();
     }
     Ok(())
+}
+
+/// What the reference calls an approval is an edit of the file as long as there is no command for it.
+fn action(named: String) -> String {
+    if named == "approve" { "edit".to_owned() } else { named }
 }
 
 fn switch(

@@ -22,6 +22,7 @@ use tower::ServiceExt;
 
 use super::caller::{Doubt, Verdict, Witness};
 use crate::daemon::{exit, socket};
+use gateway::mcp::quietly;
 
 #[cfg(test)]
 mod tests;
@@ -304,7 +305,7 @@ impl House {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(self.head_timeout).max_buf_size(BUFFER_BYTES);
         let connection = builder.serve_connection(TokioIo::new(stream), service);
-        self.connections.spawn(async move {
+        self.connections.spawn(quietly(async move {
             let _seat = seat;
             let mut connection = pin!(connection);
             let ended = tokio::select! {
@@ -320,7 +321,7 @@ impl House {
             if let Err(error) = ended {
                 tracing::debug!(?facts, "connection ended: {error}");
             }
-        });
+        }));
     }
 }
 

@@ -152,6 +152,8 @@ pub enum Call {
     OpenBeneathByHand,
     OpenParent,
     Stat,
+    MountNumber,
+    MountNumberByProc,
     StatPath,
     Access,
     AccessAsProcess,

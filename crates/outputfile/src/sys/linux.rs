@@ -163,12 +163,14 @@ impl Os {
         let open = || rustix::fs::openat(dir, name, flags, Mode::empty());
         let (opened, meta) = self.directory(self.call(Call::OpenBeneathByHand, open)?)?;
         let above = self.meta(dir)?;
-        let same_mount = if above.mount != 0 && meta.mount != 0 {
-            above.mount == meta.mount
-        } else {
-            above.id.dev == meta.id.dev
-        };
-        if same_mount { Ok((opened, meta)) } else { Err(Errno::XDEV.into()) }
+        if above.id.dev != meta.id.dev {
+            return Err(Errno::XDEV.into());
+        }
+        // The same device may be mounted here once more, so that the device alone does not tell.
+        if above.mount == 0 || meta.mount == 0 {
+            return Err(Fault::other("whether it is a mount cannot be told without Linux 5.8 or /proc"));
+        }
+        if above.mount == meta.mount { Ok((opened, meta)) } else { Err(Errno::XDEV.into()) }
     }
 
     fn stat(&self, fd: BorrowedFd<'_>, name: &str) -> Done<Meta> {
@@ -178,7 +180,7 @@ impl Os {
         let mask = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
         let raw = self.call(Call::Stat, || rustix::fs::statx(fd, name, flags, mask))?;
         let mut meta = meta_of(&raw);
-        if meta.mount == 0 {
+        if meta.mount == 0 || self.call(Call::MountNumber, || Ok(())).is_err() {
             meta.mount = self.mount_before_5_8(fd, name);
         }
         Ok(meta)
@@ -187,6 +189,7 @@ impl Os {
     /// Linux before 5.8 tells the mount of a handle only in `/proc`.
     fn mount_before_5_8(&self, fd: BorrowedFd<'_>, name: &str) -> u64 {
         let of = |fd: BorrowedFd<'_>| {
+            self.call(Call::MountNumberByProc, || Ok(())).ok()?;
             let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).ok()?;
             info.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
         };

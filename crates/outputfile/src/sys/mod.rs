@@ -52,15 +52,18 @@ pub(crate) use linux::PLATFORM;
 #[cfg(target_os = "macos")]
 pub(crate) use macos::PLATFORM;
 #[cfg(unix)]
-pub(crate) use unix::{Dir, EXAMPLE_ROOT, File, Os, directories_of_homes, system_directories};
+pub(crate) use unix::{
+    Dir, EXAMPLE_ROOT, File, Os, directories_of_homes, directory_of_other_programs, program_directories,
+    system_directories,
+};
 #[cfg(unix)]
 pub(crate) use users::{Credentials, account_name, homes_of_all, our_uid, user_of};
 #[cfg(windows)]
 pub(crate) use windows::{Dir, EXAMPLE_ROOT, File, Os, PLATFORM};
 #[cfg(windows)]
 pub(crate) use windows_users::{
-    Credentials, account_name, can_switch, directories_of_homes, homes_of_all, our_uid, system_directories,
-    unmapped, user_of,
+    Credentials, account_name, can_switch, directories_of_homes, directory_of_other_programs, homes_of_all,
+    our_uid, program_directories, system_directories, unmapped, user_of,
 };
 
 /// Whether files have owners and modes here that can be judged, so that it is known whose links may be followed.

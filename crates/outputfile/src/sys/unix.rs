@@ -13,6 +13,34 @@ use crate::name::Platform;
 /// A root that a message may offer.
 pub(crate) const EXAMPLE_ROOT: &str = "/srv/mcpproxy-output";
 
+const PROGRAMS: [&str; 25] = [
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/games",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libx32",
+    "/usr/libexec",
+    "/usr/local/bin",
+    "/usr/local/sbin",
+    "/usr/local/games",
+    "/usr/local/lib",
+    "/usr/local/libexec",
+    "/run/systemd",
+    "/run/udev",
+    "/var/lib/dpkg",
+    "/var/lib/systemd",
+    "/var/spool/at",
+    "/var/spool/cron",
+];
+
 /// How often a call that was interrupted, or that lost a race in the kernel, is made again.
 pub(super) const TRIES: usize = 64;
 
@@ -126,4 +154,14 @@ pub(crate) fn system_directories() -> Vec<PathBuf> {
 /// Every directory directly in one of these is a home.
 pub(crate) fn directories_of_homes() -> Vec<PathBuf> {
     ["/home", "/Users"].map(PathBuf::from).to_vec()
+}
+
+/// The same: what lies here is run, or tells what is run, so that a save would be a command.
+pub(crate) fn program_directories() -> Vec<PathBuf> {
+    PROGRAMS.iter().map(PathBuf::from).collect()
+}
+
+/// The programs of others lie in this one, each in a directory of its own: a root may lie in it, and not be it.
+pub(crate) fn directory_of_other_programs() -> PathBuf {
+    PathBuf::from("/opt")
 }

@@ -71,9 +71,14 @@ impl Os {
         self.rename_new(dir, from, to)
     }
 
-    /// Renames a file that we hold open, in place of what is there.
-    pub(crate) fn move_over(&self, _file: &File, dir: &Dir, from: &str, to: &str) -> Done<()> {
+    /// Renames in the same directory, in place of what is there.
+    pub(crate) fn rename_over(&self, dir: &Dir, from: &str, to: &str) -> Done<()> {
         self.call(Call::RenameOver, || rustix::fs::renameat(dir, from, dir, to))
+    }
+
+    /// The same for a file that we hold open.
+    pub(crate) fn move_over(&self, _file: &File, dir: &Dir, from: &str, to: &str) -> Done<()> {
+        self.rename_over(dir, from, to)
     }
 
     /// Exchanges two names of the same directory.

@@ -57,19 +57,29 @@ pub(crate) fn unmapped(_uid: u32) -> bool {
 
 /// Beneath these, around these, and these themselves: never a root.
 pub(crate) fn system_directories() -> Vec<PathBuf> {
-    let windows = windows_directory().unwrap_or_else(|_| String::from(r"C:\Windows"));
-    let drive = drive_of(&windows);
-    let beside = ["Program Files", "Program Files (x86)", "Boot", "Recovery", "System Volume Information"];
-    let beside = beside.map(|name| PathBuf::from(format!(r"{drive}\{name}")));
-    std::iter::once(PathBuf::from(&windows)).chain(beside).collect()
+    let beside = ["Boot", "Recovery", "System Volume Information"].map(on_system_drive);
+    std::iter::once(PathBuf::from(windows())).chain(beside).collect()
+}
+
+/// The same: what lies here is run.
+pub(crate) fn program_directories() -> Vec<PathBuf> {
+    ["Program Files", "Program Files (x86)", r"ProgramData\Microsoft"].map(on_system_drive).to_vec()
+}
+
+/// The data of programs lie in this one, each in a directory of its own: a root may lie in it, and not be it.
+pub(crate) fn directory_of_other_programs() -> PathBuf {
+    on_system_drive("ProgramData")
 }
 
 /// Every directory directly in one of these is a home.
 pub(crate) fn directories_of_homes() -> Vec<PathBuf> {
-    let windows = windows_directory().unwrap_or_else(|_| String::from(r"C:\Windows"));
-    vec![PathBuf::from(format!(r"{}\Users", drive_of(&windows)))]
+    vec![on_system_drive("Users")]
 }
 
-fn drive_of(path: &str) -> &str {
-    path.get(..2).unwrap_or("C:")
+fn windows() -> String {
+    windows_directory().unwrap_or_else(|_| String::from(r"C:\Windows"))
+}
+
+fn on_system_drive(name: &str) -> PathBuf {
+    PathBuf::from(format!(r"{}\{name}", windows().get(..2).unwrap_or("C:")))
 }

@@ -2,14 +2,14 @@
 
 use std::io::{self, Write as _};
 use std::os::windows::fs::FileExt as _;
-use std::os::windows::io::OwnedHandle;
+use std::os::windows::io::{AsRawHandle, OwnedHandle};
 
 use windows_sys::Wdk::Storage::FileSystem::{
     FILE_CREATE, FILE_DIRECTORY_FILE, FILE_NON_DIRECTORY_FILE, FILE_OPEN, FILE_RENAME_POSIX_SEMANTICS,
     FILE_RENAME_REPLACE_IF_EXISTS, FileLinkInformation, FileRenameInformation, FileRenameInformationEx,
 };
 use windows_sys::Win32::Storage::FileSystem::{
-    DELETE, FILE_ADD_FILE, FILE_GENERIC_READ, FILE_GENERIC_WRITE, FILE_READ_ATTRIBUTES,
+    DELETE, FILE_ADD_FILE, FILE_GENERIC_READ, FILE_GENERIC_WRITE, FILE_READ_ATTRIBUTES, FILE_WRITE_ATTRIBUTES,
 };
 
 use super::windows::{Dir, Done, File, Os, fault_of_link, meta_of, reopened};
@@ -126,7 +126,7 @@ impl Os {
     /// A second name in the same directory; fails if it exists.
     pub(crate) fn link_name(&self, dir: &Dir, from: &str, to: &str) -> Done<()> {
         self.call(Call::LinkName, || {
-            let file = open_to_name(dir, from, FILE_READ_ATTRIBUTES)?;
+            let file = open_to_name(dir, from, FILE_WRITE_ATTRIBUTES)?;
             raw::name_in(&file, &dir.0, to, FileLinkInformation, 0)
         })
     }
@@ -144,10 +144,20 @@ impl Os {
         self.call(Call::RenameNew, || raw::name_in(&file.0, &dir.0, to, FileRenameInformation, 0))
     }
 
-    /// Renames a file that we hold open by its handle, in place of what is there, also while others have that open.
+    /// Renames in the same directory, in place of what is there, also while others have that open.
+    pub(crate) fn rename_over(&self, dir: &Dir, from: &str, to: &str) -> Done<()> {
+        let file = self.call(Call::RenameOver, || open_to_name(dir, from, DELETE))?;
+        self.over(&file, dir, to)
+    }
+
+    /// The same for a file that we hold open, by its handle.
     pub(crate) fn move_over(&self, file: &File, dir: &Dir, _from: &str, to: &str) -> Done<()> {
+        self.over(&file.0, dir, to)
+    }
+
+    fn over(&self, file: &impl AsRawHandle, dir: &Dir, to: &str) -> Done<()> {
         let over =
-            |class, flags| self.call(Call::RenameOver, || raw::name_in(&file.0, &dir.0, to, class, flags));
+            |class, flags| self.call(Call::RenameOver, || raw::name_in(file, &dir.0, to, class, flags));
         let flags = FILE_RENAME_REPLACE_IF_EXISTS | FILE_RENAME_POSIX_SEMANTICS;
         match over(FileRenameInformationEx, flags) {
             // An older Windows, or a file system that is not NTFS: as long as nobody has it open.

@@ -92,6 +92,14 @@ fn forced(call: Call) -> Option<i32> {
     }
 }
 
+/// Whether the strategy that is forced is one of these.
+pub fn forces(names: &[&str]) -> bool {
+    strategy().is_some_and(|forced| names.contains(&forced.as_str()))
+}
+
+/// The calls that give a new file its name: the first one of each strategy that is made at all.
+pub const NAMING: [Call; 2] = [Call::LinkHandle, Call::RenameNew];
+
 /// Tells a figure of the laboratory: on stderr, and as a line of the file that `OUTPUTFILE_REPORT` names.
 pub fn tell(suite: &str, what: &str, count: u64) {
     use std::io::Write as _;
@@ -170,23 +178,34 @@ pub fn assert_refused(lab: &Lab, roots: &Roots, path: &str, overwrite: bool, rea
     error.to_string()
 }
 
-/// Everything beneath a directory: kind, mode, size and name, in order.
+/// Everything beneath a directory, in order: kind, mode, owner, inode, name, and what is in it or where it leads.
 pub fn tree(dir: &Path) -> Vec<String> {
-    let mut all = Vec::new();
-    let mut todo = vec![dir.to_path_buf()];
+    let mut all: Vec<String> = everything(dir).into_iter().map(|(path, meta)| line(&path, &meta)).collect();
+    all.sort();
+    all
+}
+
+fn line(path: &Path, meta: &fs::Metadata) -> String {
+    let content = if meta.is_file() {
+        fs::read(path).map_or_else(|error| error.to_string(), |bytes| format!("{:x?}", Sha256::digest(bytes)))
+    } else if meta.is_symlink() {
+        fs::read_link(path).unwrap().display().to_string()
+    } else {
+        String::new()
+    };
+    format!("{:o} {} {} {} {} {content}", meta.mode(), meta.uid(), meta.dev(), meta.ino(), path.display())
+}
+
+/// Everything beneath a directory, and itself. What may not be read is left out.
+pub fn everything(dir: &Path) -> Vec<(PathBuf, fs::Metadata)> {
+    let (mut all, mut todo) = (Vec::new(), vec![dir.to_path_buf()]);
     while let Some(next) = todo.pop() {
         let meta = fs::symlink_metadata(&next).unwrap();
-        all.push(format!(
-            "{:o} {} {}",
-            meta.mode(),
-            if meta.is_file() { meta.len() } else { 0 },
-            next.display()
-        ));
         if meta.is_dir() {
-            todo.extend(fs::read_dir(&next).unwrap().map(|entry| entry.unwrap().path()));
+            todo.extend(fs::read_dir(&next).into_iter().flatten().map(|entry| entry.unwrap().path()));
         }
+        all.push((next, meta));
     }
-    all.sort();
     all
 }
 
@@ -215,9 +234,17 @@ pub fn once(
     call: Call,
     act: impl Fn() + Send + Sync + 'static,
 ) -> impl Fn(Call) -> Option<i32> + Send + Sync + 'static {
-    let done = Arc::new(AtomicUsize::new(0));
+    once_of(&[call], act)
+}
+
+/// A hook that does something once, before the first call of one of these kinds.
+pub fn once_of<A: Fn() + Send + Sync + 'static>(
+    calls: &[Call],
+    act: A,
+) -> impl Fn(Call) -> Option<i32> + Send + Sync + 'static + use<A> {
+    let (calls, done) = (calls.to_vec(), Arc::new(AtomicUsize::new(0)));
     move |asked| {
-        if asked == call && done.fetch_add(1, Ordering::SeqCst) == 0 {
+        if calls.contains(&asked) && done.fetch_add(1, Ordering::SeqCst) == 0 {
             act();
         }
         None

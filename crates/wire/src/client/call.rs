@@ -1,12 +1,14 @@
 //! One call from its dispatch to its end: answer, timeout or cancellation.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::calls::Outcome;
 use super::core::{Core, Link, Waiting};
@@ -93,7 +95,7 @@ pub(super) async fn perform(core: &Arc<Core>, outgoing: Outgoing, options: &Call
         tokio::select! {
             biased;
             got = &mut answer => {
-                running.finished = true;
+                running.end();
                 return got.unwrap_or_else(|_| Err(CallError::Gone("it was dropped".to_owned())));
             }
             () = options.cancel.cancelled() => return running.cancelled(answer).await,
@@ -101,6 +103,7 @@ pub(super) async fn perform(core: &Arc<Core>, outgoing: Outgoing, options: &Call
                 sent = true;
                 done?;
             }
+            () = drive(&mut running.exchange) => {}
             () = sleep_until(deadline) => {
                 // Progress may have come in the meantime.
                 if Instant::now() >= self::deadline(core, running.id, started, options).0 {
@@ -119,6 +122,19 @@ fn deadline(core: &Core, id: u64, started: Instant, options: &CallOptions) -> (I
     (silence.min(end), end <= silence)
 }
 
+/// An exchange over HTTP, as long as it is of use. It goes on in the task of the call: no other has to be woken.
+type Exchange = Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
+
+/// Moves the exchange on; done when it is, never if there is none.
+async fn drive(exchange: &mut Exchange) {
+    poll_fn(|cx| match exchange {
+        Some(going) => going.as_mut().poll(cx),
+        None => Poll::Pending,
+    })
+    .await;
+    *exchange = None;
+}
+
 /// A call that was or is being dispatched. Dropped before its end, it is cancelled.
 struct Running {
     core: Arc<Core>,
@@ -126,7 +142,7 @@ struct Running {
     opening: bool,
     finished: bool,
     ticket: Arc<Ticket>,
-    exchange: Option<AbortHandle>,
+    exchange: Exchange,
     _waiting: Waiting,
 }
 
@@ -152,8 +168,7 @@ impl Running {
             Link::Pipe(_) => line = Some(outgoing.frame),
             Link::Http(_) => {
                 ticket.send();
-                let task = tokio::spawn(http::exchange(Arc::clone(&core), outgoing));
-                self.exchange = Some(task.abort_handle());
+                self.exchange = Some(Box::pin(http::exchange(Arc::clone(&core), outgoing)));
             }
         }
         async move {
@@ -164,21 +179,35 @@ impl Running {
         }
     }
 
+    /// The answer has come. What is left of its exchange is read without anybody waiting for it, so that the connection
+    /// can be used again.
+    fn end(&mut self) {
+        self.finished = true;
+        if let Some(rest) = self.exchange.take() {
+            tokio::spawn(rest);
+        }
+    }
+
     /// Tells the server, and waits a moment whether it answers all the same.
-    async fn cancelled(&mut self, answer: oneshot::Receiver<Outcome>) -> Outcome {
+    async fn cancelled(&mut self, mut answer: oneshot::Receiver<Outcome>) -> Outcome {
         if !self.tell_cancelled("cancelled by the caller") {
             return Err(CallError::Cancelled { answered: false });
         }
-        let answered = matches!(timeout(GRACE, answer).await, Ok(Ok(Ok(_))));
-        self.stop_exchange();
-        Err(CallError::Cancelled { answered })
+        let enough = sleep(GRACE);
+        tokio::pin!(enough);
+        loop {
+            tokio::select! {
+                biased;
+                got = &mut answer => return Err(CallError::Cancelled { answered: matches!(got, Ok(Ok(_))) }),
+                () = drive(&mut self.exchange) => {}
+                () = &mut enough => return Err(CallError::Cancelled { answered: false }),
+            }
+        }
     }
 
     fn timed_out(&mut self, total: bool, options: &CallOptions) -> CallError {
         let after = if total { options.total } else { options.timeout };
-        let sent = self.tell_cancelled("timed out");
-        self.stop_exchange();
-        if sent {
+        if self.tell_cancelled("timed out") {
             return CallError::Timeout { total, after };
         }
         CallError::NotSent(format!("the server did not read its input for {} s", after.as_secs_f64()))
@@ -196,21 +225,12 @@ impl Running {
         }
         true
     }
-
-    fn stop_exchange(&self) {
-        if let Some(exchange) = &self.exchange {
-            exchange.abort();
-        }
-    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if !self.finished {
-            self.stop_exchange();
-            if tokio::runtime::Handle::try_current().is_ok() {
-                self.tell_cancelled("given up by the caller");
-            }
+        if !self.finished && tokio::runtime::Handle::try_current().is_ok() {
+            self.tell_cancelled("given up by the caller");
         }
     }
 }

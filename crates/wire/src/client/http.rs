@@ -1,5 +1,6 @@
 //! A connection over streamable HTTP: each call is an exchange of its own, answered as JSON or as a stream of events.
 
+mod connection;
 mod refusal;
 mod stream;
 
@@ -8,25 +9,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Response, Url};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Uri};
+use http_body_util::Full;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use url::{Position, Url};
 
-use self::refusal::{Refusal, network};
+use self::connection::{Connections, Response, authority, credentials};
+use self::refusal::Refusal;
 pub(super) use self::stream::listen;
 use super::call::Outgoing;
 use super::core::Core;
 use super::intake::Intake;
 use super::{BadHttpOptions, CallError, Event, session};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a session may take to be begun anew.
 const RENEW_TIMEOUT: Duration = Duration::from_secs(30);
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 /// Answers to requests of the server that may be on their way.
 const REPLIES: usize = 8;
+/// Pieces that are read of what answers a notification.
+const MOST_PIECES: usize = 4;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -34,8 +38,10 @@ const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The way to an endpoint.
 pub(super) struct HttpLink {
-    client: reqwest::Client,
-    url: Url,
+    connections: Connections,
+    /// Path and query.
+    target: Uri,
+    /// What goes with every request.
     headers: HeaderMap,
     session: Mutex<Session>,
     renewing: tokio::sync::Mutex<()>,
@@ -65,26 +71,13 @@ impl HttpLink {
                 "the URL must begin with http:// or https:// and name a host".to_owned(),
             ));
         }
-        let mut builder = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .tcp_keepalive(Duration::from_secs(30));
-        if url.scheme() == "http" {
-            // Without it a machine that has no certificates could not even reach a server on loopback.
-            builder = builder.tls_certs_only([]);
-        }
-        if let Some(socket) = socket {
-            builder = builder.unix_socket(socket);
-        }
-        let client = builder.build().map_err(|error| {
-            BadHttpOptions(format!("no TLS client can be made: {}", refusal::chain(&error)))
-        })?;
+        let bad = |error: http::uri::InvalidUri| BadHttpOptions(format!("the URL cannot be used: {error}"));
+        let target = url[Position::BeforePath..Position::AfterQuery].parse().map_err(bad)?;
+        let connections = Connections::new(&url, socket)?;
         Ok(HttpLink {
-            client,
-            url,
-            headers: header_map(headers)?,
+            connections,
+            target,
+            headers: header_map(&url, headers)?,
             session: Mutex::default(),
             renewing: tokio::sync::Mutex::default(),
             replies: Arc::new(Semaphore::new(REPLIES)),
@@ -99,7 +92,14 @@ impl HttpLink {
 
     /// Sends a notification; the server has to take it.
     pub(super) async fn notify(&self, frame: Bytes) -> Result<(), CallError> {
-        self.post(frame, &self.session()).await?;
+        let mut response = self.post(frame, &self.session()).await?;
+        // To the end of what should be empty, so that the connection can be used again.
+        for _ in 0..MOST_PIECES {
+            match response.chunk().await {
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => break,
+            }
+        }
         Ok(())
     }
 
@@ -122,10 +122,12 @@ impl HttpLink {
         if session.id.is_none() {
             return;
         }
-        let request = self.client.delete(self.url.clone()).headers(self.headers(&session));
-        match tokio::time::timeout(END_TIMEOUT, request.send()).await {
-            Ok(Ok(response)) => tracing::debug!(status = %response.status(), "the session was deleted"),
-            Ok(Err(error)) => tracing::debug!(error = refusal::chain(&error), "the session was not deleted"),
+        let headers = self.headers(&session);
+        match tokio::time::timeout(END_TIMEOUT, self.send(Method::DELETE, headers, Bytes::new())).await {
+            Ok(Ok(_)) => tracing::debug!("the session was deleted"),
+            Ok(Err(refusal)) => {
+                tracing::debug!(error = %CallError::from(refusal), "the session was not deleted");
+            }
             Err(_) => tracing::debug!("the session was not deleted in time"),
         }
     }
@@ -156,8 +158,16 @@ impl HttpLink {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         // The line break at its end is for pipes.
         let body = frame.slice(..frame.len().saturating_sub(1));
-        let sent = self.client.post(self.url.clone()).headers(headers).body(body).send().await;
-        Refusal::check(sent.map_err(|error| network(&error))?).await
+        self.send(Method::POST, headers, body).await
+    }
+
+    /// Sends a request. Anything but a 2xx status is a [`Refusal`].
+    async fn send(&self, method: Method, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+        let mut request = http::Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = self.target.clone();
+        *request.headers_mut() = headers;
+        Refusal::check(self.connections.exchange(request).await?).await
     }
 
     /// Posts `initialize` and keeps the session that it begins.
@@ -255,7 +265,7 @@ async fn receive_json(core: &Arc<Core>, mut response: Response, id: u64) -> Resu
     while let Some(chunk) = response
         .chunk()
         .await
-        .map_err(|error| CallError::Gone(format!("it broke within the answer: {}", refusal::chain(&error))))?
+        .map_err(|error| CallError::Gone(format!("it broke within the answer: {error}")))?
     {
         intake.push(&chunk).await;
         if !core.is_open(id) {
@@ -275,7 +285,7 @@ fn is_event_stream(response: &Response) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
 }
 
-fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, BadHttpOptions> {
+fn header_map(url: &Url, headers: &[(String, String)]) -> Result<HeaderMap, BadHttpOptions> {
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         let bad = |part: &str| BadHttpOptions(format!("the {part} of the header {name:?} cannot be sent"));
@@ -283,6 +293,16 @@ fn header_map(headers: &[(String, String)]) -> Result<HeaderMap, BadHttpOptions>
         let mut value = HeaderValue::from_str(value.trim()).map_err(|_| bad("value"))?;
         value.set_sensitive(true);
         map.append(key, value);
+    }
+    if !map.contains_key(HOST) {
+        let host = HeaderValue::from_str(&authority(url))
+            .map_err(|_| BadHttpOptions("the host cannot be sent".to_owned()))?;
+        map.insert(HOST, host);
+    }
+    if !map.contains_key(AUTHORIZATION)
+        && let Some(value) = credentials(url)
+    {
+        map.insert(AUTHORIZATION, value);
     }
     Ok(map)
 }

@@ -14,6 +14,7 @@ use super::news::News;
 use super::progress::{self, Progress};
 use super::session::{Session, Sessions};
 use super::{ClientInfo, INTERNAL_ERROR, Limits, PROTOCOL_VERSIONS, Reply, Request, Service};
+use crate::alarm::Alarm;
 
 /// The longest name or version of a client that is kept, in characters.
 const MAX_CLIENT_CHARS: usize = 200;
@@ -27,6 +28,8 @@ pub(super) struct Core<S: Service> {
     pub news: News,
     /// Streams that are open for news.
     pub listeners: Arc<Semaphore>,
+    /// Ends the waiting for quick answers.
+    pub alarm: Alarm,
     slots: Arc<Semaphore>,
 }
 
@@ -72,6 +75,7 @@ impl<S: Service> Core<S> {
             budget: Budget::new(limits.max_buffered_bytes),
             news: News::new(),
             listeners: Arc::new(Semaphore::new(limits.max_sessions)),
+            alarm: Alarm::default(),
             slots: Arc::new(Semaphore::new(slots_of(&limits))),
             limits,
         }

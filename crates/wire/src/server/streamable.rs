@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{HeaderMap, Method, Response, StatusCode};
 use http_body::Body;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::body::{self, BoxBody, Broken, Gone, Out, Outlet};
 use super::call::{Core, Finished, NotBegun, Origin, Running};
@@ -207,7 +207,7 @@ async fn run<S: Service>(
             biased;
             () = running.updates.ready() => None,
             finished = running.ending.finished() => Some(finished),
-            () = sleep(limits.stream_after) => None,
+            () = core.alarm.sleep(limits.stream_after) => None,
         },
     };
     match quick {

@@ -14,23 +14,24 @@ use wire::spool::Body;
 use crate::common::{BOTH, IdAt, KIB, MIB, Place, answer, bytes, call, place, raw, result, text, until};
 
 /// The server: hands over requests in the order in which they come, on whatever connection.
-struct Server {
-    url: String,
+pub struct Server {
+    pub url: String,
     requests: mpsc::Receiver<Exchange>,
-    again: mpsc::Sender<Exchange>,
+    pub again: mpsc::Sender<Exchange>,
 }
 
 /// One request, and the connection on which its answer is to be written.
-struct Exchange {
-    method: String,
-    headers: HashMap<String, String>,
-    body: Value,
-    stream: TcpStream,
-    connection: usize,
+pub struct Exchange {
+    pub method: String,
+    pub target: String,
+    pub headers: HashMap<String, String>,
+    pub body: Value,
+    pub stream: TcpStream,
+    pub connection: usize,
 }
 
 impl Server {
-    async fn start() -> Server {
+    pub async fn start() -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let (again, requests) = mpsc::channel(64);
@@ -44,26 +45,26 @@ impl Server {
         Server { url, requests, again }
     }
 
-    async fn next(&mut self) -> Exchange {
+    pub async fn next(&mut self) -> Exchange {
         let next = tokio::time::timeout(Duration::from_secs(60), self.requests.recv()).await;
         next.expect("no request came").unwrap()
     }
 
     /// The next request, which must be of this method (of HTTP, or of JSON-RPC).
-    async fn expect(&mut self, method: &str) -> Exchange {
+    pub async fn expect(&mut self, method: &str) -> Exchange {
         let exchange = self.next().await;
         let got = exchange.body["method"].as_str().unwrap_or(&exchange.method);
         assert_eq!(got, method, "{:?} {}", exchange.headers, exchange.body);
         exchange
     }
 
-    async fn nothing_for(&mut self, millis: u64) {
+    pub async fn nothing_for(&mut self, millis: u64) {
         let next = tokio::time::timeout(Duration::from_millis(millis), self.requests.recv()).await;
         assert!(next.is_err(), "a request came: {}", next.unwrap().unwrap().body);
     }
 }
 
-async fn read_request(mut stream: TcpStream, connection: usize, sender: mpsc::Sender<Exchange>) {
+pub async fn read_request(mut stream: TcpStream, connection: usize, sender: mpsc::Sender<Exchange>) {
     let mut data = Vec::new();
     let head_len = loop {
         if let Some(at) = data.windows(4).position(|w| w == b"\r\n\r\n") {
@@ -75,7 +76,8 @@ async fn read_request(mut stream: TcpStream, connection: usize, sender: mpsc::Se
     };
     let head = String::from_utf8(data[..head_len].to_vec()).unwrap();
     let mut lines = head.split("\r\n");
-    let method = lines.next().unwrap().split(' ').next().unwrap().to_owned();
+    let mut first = lines.next().unwrap().split(' ').map(str::to_owned);
+    let (method, target) = (first.next().unwrap(), first.next().unwrap());
     let headers: HashMap<String, String> = lines
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
@@ -87,20 +89,20 @@ async fn read_request(mut stream: TcpStream, connection: usize, sender: mpsc::Se
         }
     }
     let body = serde_json::from_slice(&data[head_len..]).unwrap_or(Value::Null);
-    let _ = sender.send(Exchange { method, headers, body, stream, connection }).await;
+    let _ = sender.send(Exchange { method, target, headers, body, stream, connection }).await;
 }
 
 impl Exchange {
-    fn id(&self) -> String {
+    pub fn id(&self) -> String {
         self.body["id"].to_string()
     }
 
-    async fn write(&mut self, bytes: &[u8]) {
+    pub async fn write(&mut self, bytes: &[u8]) {
         // A client that has heard enough closes the connection.
         let _ = self.stream.write_all(bytes).await;
     }
 
-    async fn respond(mut self, status: &str, headers: &str, body: &str) {
+    pub async fn respond(mut self, status: &str, headers: &str, body: &str) {
         let head = format!(
             "HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n{headers}\r\n",
             body.len()
@@ -110,26 +112,26 @@ impl Exchange {
         let _ = self.stream.shutdown().await;
     }
 
-    async fn json(self, body: &str) {
+    pub async fn json(self, body: &str) {
         self.respond("200 OK", "Content-Type: application/json\r\n", body).await;
     }
 
     /// Begins a stream of events that lasts until the connection is closed.
-    async fn stream(&mut self) {
+    pub async fn stream(&mut self) {
         self.write(
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nConnection: close\r\n\r\n",
         )
         .await;
     }
 
-    async fn event(&mut self, data: &str) {
+    pub async fn event(&mut self, data: &str) {
         self.write(format!("data: {data}\n\n").as_bytes()).await;
     }
 }
 
-const JSON: &str = "Content-Type: application/json\r\n";
+pub const JSON: &str = "Content-Type: application/json\r\n";
 
-fn open(place: &Place, server: &Server, max: usize) -> Client {
+pub fn open(place: &Place, server: &Server, max: usize) -> Client {
     Client::http(HttpOptions {
         name: "srv".into(),
         client_version: "1.2.3".into(),
@@ -154,7 +156,7 @@ fn info(revision: &str) -> String {
 }
 
 /// Plays the opening of a session; the listening stream is refused.
-async fn begin(server: &mut Server, client: &Client, session: &str) {
+pub async fn begin(server: &mut Server, client: &Client, session: &str) {
     let task = initialize(client);
     serve_opening(server, session).await;
     assert_eq!(task.await.unwrap().unwrap().name, "s");
@@ -173,7 +175,7 @@ async fn serve_opening(server: &mut Server, session: &str) {
     note.respond("202 Accepted", "", "").await;
 }
 
-async fn ready(max: usize) -> (Place, Server, Client) {
+pub async fn ready(max: usize) -> (Place, Server, Client) {
     let place = place(1 << 30);
     let mut server = Server::start().await;
     let client = open(&place, &server, max);
@@ -181,7 +183,7 @@ async fn ready(max: usize) -> (Place, Server, Client) {
     (place, server, client)
 }
 
-fn spawn(client: &Client, options: CallOptions) -> JoinHandle<Result<Body, CallError>> {
+pub fn spawn(client: &Client, options: CallOptions) -> JoinHandle<Result<Body, CallError>> {
     let client = client.clone();
     tokio::spawn(async move { client.call_tool("tool", raw("{\"a\":1}"), options).await })
 }
@@ -638,28 +640,4 @@ async fn options_that_cannot_work_are_refused() {
         let error = made.unwrap_err();
         assert!(!error.to_string().contains("line"), "values of headers may be secrets: {error}");
     }
-}
-
-#[tokio::test]
-async fn connections_are_used_again() {
-    let (_place, mut server, client) = ready(MIB).await;
-    let mut seen = Vec::new();
-    for events in [false, true, false, true] {
-        let task = spawn(&client, call(20));
-        let mut exchange = server.expect("tools/call").await;
-        seen.push(exchange.connection);
-        let body = answer(IdAt::Last, &exchange.id(), "{}");
-        if events {
-            exchange.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n").await;
-            let event = format!("data: {body}\n\n");
-            exchange.write(format!("{:x}\r\n{event}\r\n0\r\n\r\n", event.len()).as_bytes()).await;
-        } else {
-            let head = format!("HTTP/1.1 200 OK\r\n{JSON}Content-Length: {}\r\n\r\n{body}", body.len());
-            exchange.write(head.as_bytes()).await;
-        }
-        assert!(task.await.unwrap().is_ok());
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        tokio::spawn(read_request(exchange.stream, exchange.connection, server.again.clone()));
-    }
-    assert!(seen.iter().all(|connection| *connection == seen[0]), "{seen:?}");
 }

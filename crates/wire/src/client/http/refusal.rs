@@ -1,13 +1,12 @@
 //! What stands in the way of an exchange: the network, or a status that is no success.
 
-use std::error::Error;
 use std::time::Duration;
 
 use http::header::LOCATION;
-use reqwest::Response;
 use serde::Deserialize;
 
 use super::super::CallError;
+use super::connection::{Broken, Response};
 
 /// How much of the body of a refusal is read, and for how long.
 const DETAIL_BYTES: usize = 4 * 1024;
@@ -58,32 +57,12 @@ impl From<Refusal> for CallError {
 }
 
 /// What a failure to send means for the call.
-pub(super) fn network(error: &reqwest::Error) -> Refusal {
-    let text = chain(error);
-    Refusal::Network(if error.is_connect() {
-        CallError::NotSent(format!("no connection could be made: {text}"))
-    } else if error.is_builder() {
-        CallError::NotSent(text)
-    } else {
-        CallError::Gone(format!("it broke before the answer: {text}"))
-    })
-}
-
-/// An error with its causes. URLs are left away: they may hold secrets.
-pub(super) fn chain(error: &reqwest::Error) -> String {
-    let mut text = String::new();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if !text.is_empty() {
-            text.push_str(": ");
-        }
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    if text.is_empty() {
-        if error.is_timeout() { "timed out".into() } else { "unknown failure".into() }
-    } else {
-        text
+impl From<Broken> for Refusal {
+    fn from(broken: Broken) -> Refusal {
+        Refusal::Network(match broken {
+            Broken::NoConnection(why) => CallError::NotSent(format!("no connection could be made: {why}")),
+            Broken::Sent(why) => CallError::Gone(format!("it broke before the answer: {why}")),
+        })
     }
 }
 

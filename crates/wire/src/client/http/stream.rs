@@ -3,15 +3,17 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Method;
 use http::header::HeaderValue;
-use reqwest::Response;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::super::CallError;
 use super::super::core::Core;
 use super::super::intake::Intake;
 use super::super::sse::{Parser, Piece};
-use super::refusal::{Refusal, chain, network};
+use super::connection::Response;
+use super::refusal::Refusal;
 use super::{HttpLink, LAST_EVENT, is_event_stream};
 
 /// How often in a row a stream is resumed that brings no new event.
@@ -64,7 +66,7 @@ impl EventStream {
             match chunk {
                 Ok(Some(chunk)) => self.take(&chunk).await,
                 Ok(None) => return "the stream ended before the answer".to_owned(),
-                Err(error) => return format!("the stream broke before the answer: {}", chain(&error)),
+                Err(error) => return format!("the stream broke before the answer: {error}"),
             }
             if self.call.is_some_and(|id| !self.core.is_open(id)) {
                 if self.intake.len() > 0 {
@@ -173,7 +175,6 @@ impl HttpLink {
         if let Some(last) = last.and_then(|last| HeaderValue::from_str(last).ok()) {
             headers.insert(LAST_EVENT, last);
         }
-        let sent = self.client.get(self.url.clone()).headers(headers).send().await;
-        Refusal::check(sent.map_err(|error| network(&error))?).await
+        self.send(Method::GET, headers, Bytes::new()).await
     }
 }

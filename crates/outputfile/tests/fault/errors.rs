@@ -1,0 +1,81 @@
+//! Which errors each call can have on Linux: of the manual pages, of network file systems, and of call filters.
+
+use libc::{
+    E2BIG, EACCES, EAGAIN, EBUSY, EDQUOT, EEXIST, EFBIG, EINTR, EINVAL, EIO, EISDIR, ELOOP, EMFILE, EMLINK,
+    ENAMETOOLONG, ENFILE, ENODEV, ENOENT, ENOLCK, ENOMEM, ENOSPC, ENOSYS, ENOTDIR, ENOTEMPTY, ENXIO, EOPNOTSUPP,
+    EOVERFLOW, EPERM, EROFS, ESTALE, ETXTBSY, EXDEV,
+};
+use outputfile::Call;
+
+pub const TABLE: [(Call, &[i32]); 34] = [
+    (Call::OpenTop, &[EACCES, EINTR, EIO, EMFILE, ENFILE, ENOMEM, EPERM]),
+    (Call::OpenChild, &[EACCES, EINTR, EIO, ELOOP, EMFILE, ENAMETOOLONG, ENFILE, ENODEV, ENOENT, ENOMEM, ENOTDIR, EPERM, ESTALE]),
+    (Call::ReadLink, &[EACCES, EINTR, EINVAL, EIO, ENOENT, ENOMEM, ENOTDIR, ESTALE]),
+    (
+        Call::OpenBeneath,
+        &[
+            E2BIG, EACCES, EAGAIN, EINTR, EINVAL, EIO, ELOOP, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, ENOSYS,
+            ENOTDIR, EPERM, ESTALE, EXDEV,
+        ],
+    ),
+    (Call::OpenBeneathByHand, &[EACCES, EINTR, EIO, ELOOP, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, ENOTDIR, EPERM, ESTALE]),
+    (Call::OpenParent, &[EACCES, EINTR, EIO, EMFILE, ENFILE, ENOENT, ENOMEM, ESTALE]),
+    (Call::Stat, &[EACCES, EINTR, EIO, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM, ENOSYS, ENOTDIR, EPERM, ESTALE]),
+    (Call::MountNumber, &[ENOSYS]),
+    (Call::MountNumberByProc, &[EACCES, EMFILE, ENOENT]),
+    (Call::StatPath, &[EACCES, EINTR, EIO, ELOOP, ENAMETOOLONG, ENOENT, ENOMEM, ENOSYS, ENOTDIR, ESTALE]),
+    (Call::Access, &[EACCES, EINTR, EINVAL, EIO, ENOENT, ENOMEM, ENOSYS, EPERM, EROFS, ESTALE]),
+    (Call::AccessAsProcess, &[EACCES, EINTR, EIO, ENOENT, ENOMEM, EPERM, EROFS]),
+    (Call::StatFs, &[EACCES, EINTR, EIO, ENOMEM, ENOSYS, EOVERFLOW, ESTALE]),
+    (
+        Call::MakeDirectory,
+        &[EACCES, EDQUOT, EEXIST, EINTR, EIO, ELOOP, EMLINK, ENAMETOOLONG, ENOENT, ENOMEM, ENOSPC, ENOTDIR, EPERM, EROFS],
+    ),
+    (Call::RemoveDirectory, &[EACCES, EBUSY, EINTR, EIO, ENOENT, ENOMEM, ENOTDIR, ENOTEMPTY, EPERM, EROFS]),
+    (Call::SetMode, &[EACCES, EINTR, EINVAL, EIO, ENOMEM, ENOSYS, EOPNOTSUPP, EPERM, EROFS]),
+    (
+        Call::OpenNameless,
+        &[
+            EACCES, EDQUOT, EINTR, EINVAL, EIO, EISDIR, EMFILE, ENFILE, ENOENT, ENOMEM, ENOSPC, ENOSYS, EOPNOTSUPP,
+            EOVERFLOW, EPERM, EROFS,
+        ],
+    ),
+    (
+        Call::OpenNamed,
+        &[
+            EACCES, EDQUOT, EEXIST, EINTR, EINVAL, EIO, ELOOP, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, ENOSPC,
+            ENOTDIR, EPERM, EROFS,
+        ],
+    ),
+    (Call::OpenExisting, &[EACCES, EAGAIN, EINTR, EIO, ELOOP, EMFILE, ENFILE, ENOENT, ENOMEM, ENXIO, EPERM, ESTALE, ETXTBSY]),
+    (Call::Lock, &[EAGAIN, EINTR, EINVAL, EIO, ENOLCK, ENOSYS, EOPNOTSUPP]),
+    (Call::Write, &[EAGAIN, EDQUOT, EFBIG, EINTR, EINVAL, EIO, ENOMEM, ENOSPC, EPERM, EROFS, ESTALE]),
+    (Call::Read, &[EAGAIN, EINTR, EINVAL, EIO, EISDIR, ENOMEM, ESTALE]),
+    (Call::SyncFile, &[EDQUOT, EINTR, EINVAL, EIO, ENOSPC, EROFS]),
+    (Call::OpenForSync, &[EACCES, EINTR, EIO, EMFILE, ENFILE, ENOENT, ENOMEM, EPERM, ESTALE]),
+    (Call::SyncDirectory, &[EDQUOT, EINTR, EINVAL, EIO, ENOSPC, ENOSYS, EOPNOTSUPP, EROFS]),
+    (Call::LinkHandle, LINK),
+    (Call::LinkThroughProc, LINK),
+    (Call::LinkName, LINK),
+    (Call::RenameNew, RENAME),
+    (Call::RenameOver, RENAME),
+    (Call::Exchange, RENAME),
+    (Call::Unlink, &[EACCES, EBUSY, EINTR, EIO, EISDIR, ENOENT, ENOMEM, EPERM, EROFS]),
+    (Call::List, &[EACCES, EINTR, EIO, EMFILE, ENFILE, ENOENT, ENOMEM]),
+    (Call::Random, &[EAGAIN, EINTR, ENOSYS, EPERM]),
+];
+
+const LINK: &[i32] = &[
+    EACCES, EDQUOT, EEXIST, EINTR, EINVAL, EIO, ELOOP, EMLINK, ENAMETOOLONG, ENOENT, ENOMEM, ENOSPC, ENOSYS, ENOTDIR,
+    EOPNOTSUPP, EPERM, EROFS, EXDEV,
+];
+
+const RENAME: &[i32] = &[
+    EACCES, EBUSY, EDQUOT, EEXIST, EINTR, EINVAL, EIO, EISDIR, EMLINK, ENAMETOOLONG, ENOENT, ENOMEM, ENOSPC, ENOSYS,
+    ENOTDIR, EOPNOTSUPP, EPERM, EROFS, EXDEV,
+];
+
+/// The errors of a call.
+pub fn of(call: Call) -> &'static [i32] {
+    TABLE.iter().find(|(known, _)| *known == call).unwrap_or_else(|| panic!("no errors of {call:?}")).1
+}
