@@ -687,8 +687,13 @@ fn our_own_directories_are_kept_out_by_identity() {
     fs::create_dir(&data).unwrap();
     let found = problems(Settings { data_dir: Some(data.clone()), ..lab.settings() });
     assert!(found[0].message.contains("our data directory"), "{found:?}");
-    let verbatim = PathBuf::from(format!(r"\\?\{}", data.display()));
-    let roots = open(Settings { data_dir: Some(verbatim), ..lab.settings() });
+    let verbatim = |path: &Path| PathBuf::from(format!(r"\\?\{}", path.display()));
+    let found = problems(Settings { data_dir: Some(verbatim(&data)), ..lab.settings() });
+    assert!(found[0].message.contains("by another name, our data directory"), "{found:?}");
+    // One that is made after the configuration was loaded.
+    let later = lab.root.join("later");
+    let roots = open(Settings { data_dir: Some(verbatim(&later)), ..lab.settings() });
+    fs::create_dir(&later).unwrap();
     let error = roots.preflight(&lab.at("x"), false, &NoLedger).unwrap_err();
     assert!(matches!(error, SaveError::Protected { .. }), "{error}");
 }
