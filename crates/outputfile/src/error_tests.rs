@@ -146,8 +146,9 @@ fn each_variant_has_a_reason_of_its_own_or_shares_it_on_purpose() {
     }
     let shared = |reason: &str| by_reason.get(reason).cloned().unwrap_or_default();
     // Records count what a reader would do about it: the text tells the difference.
-    let on_purpose: [(&str, &[usize]); 7] = [
+    let on_purpose: [(&str, &[usize]); 8] = [
         ("Path", &[1, 14]),
+        ("Outside", &[2, 25]),
         ("RootUntrusted", &[3, 4, 5]),
         ("TargetKind", &[9, 10]),
         ("Space", &[15, 16]),
