@@ -113,6 +113,15 @@ pub enum SaveError {
         /// The component.
         at: PathBuf,
     },
+    /// A link on the way, on a platform where no owner tells whether it may be followed.
+    #[error(
+        "{} leads through a symbolic link, junction or mount point, and beneath a root none is followed here; choose a path without it",
+        shown(path)
+    )]
+    Link {
+        /// As it was asked for.
+        path: String,
+    },
     /// Something else is mounted on the way.
     #[error(
         "another file system or directory is mounted at {}, and a save does not cross mounts; name it as a root of its own: \"tool_output_roots\": [{}]",
@@ -306,7 +315,7 @@ impl SaveError {
             Self::Disabled => Reason::Disabled,
             Self::Path { problem, .. } if problem.is_reserved() => Reason::Reserved,
             Self::Path { .. } | Self::NameTooLong { .. } => Reason::Path,
-            Self::Outside { .. } => Reason::Outside,
+            Self::Outside { .. } | Self::Link { .. } => Reason::Outside,
             Self::Alias { .. } | Self::Untrusted { .. } | Self::Protected { .. } => Reason::RootUntrusted,
             Self::Moved { .. } => Reason::RootMoved,
             Self::Exists { .. } => Reason::Exists,
@@ -411,6 +420,6 @@ fn listed(roots: &[PathBuf]) -> String {
     text.join(" or ")
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 #[path = "error_tests.rs"]
 mod tests;

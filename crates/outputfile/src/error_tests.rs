@@ -37,10 +37,11 @@ fn number(error: &SaveError) -> usize {
         SaveError::Io { .. } => 22,
         SaveError::NotDurable { .. } => 23,
         SaveError::Spent { .. } => 24,
+        SaveError::Link { .. } => 25,
     }
 }
 
-const VARIANTS: usize = 25;
+const VARIANTS: usize = 26;
 
 /// One of each, and of those that carry their remedy with them one as the code makes it.
 fn samples() -> Vec<SaveError> {
@@ -65,6 +66,7 @@ fn samples() -> Vec<SaveError> {
         SaveError::Protected { root: at.clone(), why: String::from("holds a home directory") },
         SaveError::moved(PATH, "it changed; call again"),
         SaveError::Exists { path: path.clone() },
+        SaveError::Link { path: path.clone() },
         SaveError::Busy { path: path.clone() },
         SaveError::TargetKind { path: path.clone(), kind: Kind::Fifo },
         of(libc::ENOTDIR),
@@ -144,8 +146,9 @@ fn each_variant_has_a_reason_of_its_own_or_shares_it_on_purpose() {
     }
     let shared = |reason: &str| by_reason.get(reason).cloned().unwrap_or_default();
     // Records count what a reader would do about it: the text tells the difference.
-    let on_purpose: [(&str, &[usize]); 7] = [
+    let on_purpose: [(&str, &[usize]); 8] = [
         ("Path", &[1, 14]),
+        ("Outside", &[2, 25]),
         ("RootUntrusted", &[3, 4, 5]),
         ("TargetKind", &[9, 10]),
         ("Space", &[15, 16]),
@@ -182,6 +185,7 @@ fn every_problem_of_a_name_is_told_apart_and_with_its_remedy() {
         NameProblem::Temporary(name()),
         NameProblem::Device(name()),
         NameProblem::DotOrSpaceAtEnd(name()),
+        NameProblem::ShortName(name()),
         NameProblem::WholeVolume,
         NameProblem::NotUnicode,
     ];
@@ -205,6 +209,7 @@ fn every_problem_of_a_name_is_told_apart_and_with_its_remedy() {
             | NameProblem::Temporary(_)
             | NameProblem::Device(_)
             | NameProblem::DotOrSpaceAtEnd(_)
+            | NameProblem::ShortName(_)
             | NameProblem::WholeVolume
             | NameProblem::NotUnicode => {}
         }
@@ -215,5 +220,5 @@ fn every_problem_of_a_name_is_told_apart_and_with_its_remedy() {
         assert!(rule.len() > 10 && remedy.len() > 8, "{message}");
         assert!(texts.insert(problem.to_string()), "{message}");
     }
-    assert_eq!(texts.len(), 18);
+    assert_eq!(texts.len(), 19);
 }

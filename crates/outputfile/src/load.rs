@@ -11,42 +11,8 @@ use crate::protect::Protected;
 use crate::roots::{Inner, Root, Roots};
 use crate::settings::Settings;
 use crate::sys::{self, Credentials, FileId, Os, PLATFORM};
-use crate::walk::{Walk, walk};
+use crate::walk::{Walk, path_text, walk};
 
-/// Beneath these, around these, and these themselves: never a root.
-const SYSTEM: [&str; 5] = ["/dev", "/proc", "/sys", "/etc", "/boot"];
-/// The same: what lies here is run, or tells what is run, so that a save would be a command.
-const PROGRAMS: [&str; 25] = [
-    "/bin",
-    "/sbin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/usr/bin",
-    "/usr/sbin",
-    "/usr/games",
-    "/usr/lib",
-    "/usr/lib32",
-    "/usr/lib64",
-    "/usr/libx32",
-    "/usr/libexec",
-    "/usr/local/bin",
-    "/usr/local/sbin",
-    "/usr/local/games",
-    "/usr/local/lib",
-    "/usr/local/libexec",
-    "/run/systemd",
-    "/run/udev",
-    "/var/lib/dpkg",
-    "/var/lib/systemd",
-    "/var/spool/at",
-    "/var/spool/cron",
-];
-/// The programs of others lie in this one, each in a directory of its own: a root may lie in it, and not be it.
-const OTHERS: &str = "/opt";
-/// Every directory directly in one of these is a home.
-const HOMES: [&str; 2] = ["/home", "/Users"];
 /// How many trusted owners there may be.
 const MOST_OWNERS: usize = 64;
 
@@ -91,7 +57,7 @@ pub(crate) fn open(settings: Settings, before: Option<&Roots>) -> Result<Roots, 
     let known: Vec<(usize, Spelling, Result<Walk, String>)> = spelled
         .into_iter()
         .map(|(index, root)| {
-            let walked = loading.walk_as_any(&candidates, &directories, &root.names);
+            let walked = loading.walk_as_any(&candidates, &directories, &root.whole());
             (index, root, walked)
         })
         .collect();
@@ -123,8 +89,11 @@ impl Loading {
             match spell(&path) {
                 Ok(root) => good.push((index, root)),
                 Err(problem) => {
-                    let remedy = "give the absolute path of a directory for saved files, such as \"/srv/mcpproxy-output\"";
-                    self.refuse(ROOTS, index, path, problem.to_string(), remedy);
+                    let remedy = format!(
+                        "give the absolute path of a directory for saved files, such as {:?}",
+                        sys::EXAMPLE_ROOT
+                    );
+                    self.refuse(ROOTS, index, path, problem.to_string(), &remedy);
                 }
             }
         }
@@ -152,11 +121,25 @@ impl Loading {
             let mode = format!("{:04o}", self.settings.file_mode);
             let message = String::from("is no mode for saved files");
             self.refuse(FILE_MODE, 0, PathBuf::from(mode), message, "write \"0600\", \"0640\" or \"0660\"");
+        } else if !sys::UNIX && self.settings.file_mode != Settings::default().file_mode {
+            let mode = format!("{:04o}", self.settings.file_mode);
+            let message = String::from(
+                "has no meaning here: a file gets the access rules that its directory hands down to new files",
+            );
+            self.refuse(FILE_MODE, 0, PathBuf::from(mode), message, "leave it out, and set them on the root");
         }
     }
 
     fn owners(&mut self) -> Vec<Arc<Credentials>> {
         let mut known = Vec::new();
+        if !sys::UNIX {
+            for (index, name) in self.settings.trusted_owners.clone().into_iter().enumerate() {
+                let message =
+                    String::from("has no meaning here, because owners of files are judged on Unix only");
+                self.refuse(OWNERS, index, PathBuf::from(name), message, "leave it out");
+            }
+            return known;
+        }
         for (index, name) in self.settings.trusted_owners.clone().into_iter().enumerate() {
             let path = PathBuf::from(&name);
             match sys::user_of(&name) {
@@ -178,8 +161,15 @@ impl Loading {
     fn directories(&mut self) -> (Vec<FileId>, Vec<RootProblem>) {
         let (mut known, mut remarks) = (Vec::new(), Vec::new());
         for (index, path) in self.settings.trusted_directories.clone().into_iter().enumerate() {
+            if !sys::UNIX {
+                let message =
+                    String::from("changes nothing here, because owners and modes are judged on Unix only");
+                let remedy = String::from("leave it out");
+                remarks.push(RootProblem { key: DIRECTORIES, index, path, message, remedy });
+                continue;
+            }
             let spelled = match spell(&path) {
-                Ok(spelled) => spelled.names,
+                Ok(spelled) => spelled.whole(),
                 Err(NameProblem::WholeVolume) => Vec::new(),
                 Err(problem) => {
                     self.refuse(
@@ -245,45 +235,45 @@ impl Loading {
     }
 
     fn places(&self, ours: u32, owners: &[Arc<Credentials>]) -> Vec<Place> {
-        let aside = "name another directory, such as \"/srv/mcpproxy-output\"".to_owned();
+        let aside = format!("name another directory, such as {:?}", sys::EXAMPLE_ROOT);
         let mut places = Vec::new();
         let mut add = |what: &str, path: &Path, outer: bool, remedy: &str| {
             let Ok(spelled) = spell(path) else { return };
-            let walked = walk(&self.os, &[], &spelled.names).ok();
+            let walked = walk(&self.os, &[], &spelled.whole()).ok();
             let ids = walked.as_ref().filter(|walk| walk.missing.is_empty());
             let ids =
                 ids.map(|walk| walk.steps.iter().map(|step| step.meta.id).collect()).unwrap_or_default();
-            let mut forms = vec![spelled.names];
+            let mut forms = vec![spelled.whole()];
             forms.extend(walked.map(|walk| walk.resolved()).filter(|form| *form != forms[0]));
             places.push(Place { what: what.to_owned(), forms, ids, outer, remedy: remedy.to_owned() });
         };
-        for path in SYSTEM {
-            add("a directory of the system", Path::new(path), true, &aside);
+        for path in sys::system_directories() {
+            add("a directory of the system", &path, true, &aside);
         }
-        for path in PROGRAMS {
-            add("a directory of programs", Path::new(path), true, &aside);
+        for path in sys::program_directories() {
+            add("a directory of programs", &path, true, &aside);
         }
-        add("the directory of other programs", Path::new(OTHERS), false, &aside);
+        add("the directory of other programs", &sys::directory_of_other_programs(), false, &aside);
         for (what, path, outer) in self.own_directories() {
             add(what, &path, outer, &sibling(&path));
         }
         let homes: BTreeSet<PathBuf> = homes(ours, owners, &self.settings).into_iter().collect();
         let mut home = |what: &str, names: Vec<String>, children: bool| {
-            let remedy = format!(
-                "name a directory in it, such as {:?}",
-                format!("{}/mcpproxy-output", crate::walk::path_text(&names))
-            );
+            let inside = [names.as_slice(), &[String::from("mcpproxy-output")]].concat();
+            let remedy = format!("name a directory in it, such as {:?}", path_text(&inside));
             let remedy = if children { aside.clone() } else { remedy };
             let forms = vec![names];
             places.push(Place { what: what.to_owned(), forms, ids: Vec::new(), outer: false, remedy });
         };
         for path in homes {
             if let Ok(spelled) = spell(&path) {
-                home("a home directory", spelled.names, false);
+                home("a home directory", spelled.whole(), false);
             }
         }
-        for path in HOMES {
-            home("all home directories", vec![path.trim_start_matches('/').to_owned()], true);
+        for path in sys::directories_of_homes() {
+            if let Ok(spelled) = spell(&path) {
+                home("all home directories", spelled.whole(), true);
+            }
         }
         places
     }
@@ -316,7 +306,7 @@ impl Loading {
             .into_iter()
             .map(|path| ("a home directory", path, false));
         own.chain(homes)
-            .filter_map(|(what, path, outer)| Some((what, spell(&path).ok()?.names, outer)))
+            .filter_map(|(what, path, outer)| Some((what, spell(&path).ok()?.whole(), outer)))
             .map(|(what, names, outer)| Protected::open(&self.os, what, names, outer))
             .collect()
     }
@@ -349,7 +339,7 @@ impl Place {
                     }
                     Relation::LiesIn | Relation::Apart => continue,
                 };
-                return Some(format!("{how} {} ({})", self.what, crate::walk::path_text(form)));
+                return Some(format!("{how} {} ({})", self.what, path_text(form)));
             }
         }
         None
@@ -366,14 +356,14 @@ impl Place {
         } else {
             return None;
         };
-        let path = crate::walk::path_text(self.forms.first()?);
+        let path = path_text(self.forms.first()?);
         Some(format!("{how}, by another name, {} ({path})", self.what))
     }
 }
 
 /// As written, with only the last link kept, and with none: the forms by which a root may be named.
 pub(crate) fn forms_of(root: &Spelling, walked: Option<&Walk>) -> Vec<Vec<String>> {
-    let mut forms = vec![root.names.clone()];
+    let mut forms = vec![root.whole()];
     if let Some(walk) = walked {
         for form in [walk.parent_resolved.clone(), walk.resolved()] {
             if !forms.contains(&form) {

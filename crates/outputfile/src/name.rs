@@ -38,6 +38,13 @@ pub struct Spelling {
 }
 
 impl Spelling {
+    /// The path as one list of names. On Windows the first is the volume.
+    #[must_use]
+    pub fn whole(&self) -> Vec<String> {
+        let volume = (!self.volume.is_empty()).then(|| self.volume.clone());
+        volume.into_iter().chain(self.names.iter().cloned()).collect()
+    }
+
     /// The path as text, with the separator of the platform.
     #[must_use]
     pub fn text(&self, platform: Platform) -> String {
@@ -106,6 +113,11 @@ pub enum NameProblem {
     /// Windows drops these at the end of a name.
     #[error("holds {0:?}, and Windows drops a dot or a space at the end of a name: choose another name")]
     DotOrSpaceAtEnd(String),
+    /// Spelled as Windows shortens names, so it may stand for a file of another name.
+    #[error(
+        "holds {0:?}, which may be the short form of another name on Windows: choose a name without `~` and a digit"
+    )]
+    ShortName(String),
     /// A root that is a whole file system or drive.
     #[error("is the top of a file system: name a directory in it")]
     WholeVolume,
@@ -176,6 +188,17 @@ pub fn check_below(names: &[String], allow_hidden: bool) -> Result<(), NameProbl
         }
     }
     Ok(())
+}
+
+/// Checks that no component of a target below its root could be the short form of another: `GIT~1` is `.git`.
+///
+/// # Errors
+/// On Windows, a name of at most eight and three characters with a `~` and digits at the end of its first part.
+pub fn check_short(platform: Platform, names: &[String]) -> Result<(), NameProblem> {
+    match names.iter().find(|name| platform == Platform::Windows && is_short(name)) {
+        Some(name) => Err(NameProblem::ShortName(name.clone())),
+        None => Ok(()),
+    }
 }
 
 /// How two directories lie to each other, by their names alone.
@@ -284,10 +307,15 @@ fn parse(platform: Platform, text: &str) -> Result<Spelling, NameProblem> {
     if text.len() > MAX_PATH_BYTES {
         return Err(NameProblem::PathTooLong(text.len()));
     }
-    let names = rest.split(|c| is_separator(platform, c)).filter(|name| !name.is_empty() && *name != ".");
-    let names: Vec<String> = names.map(str::to_owned).collect();
+    let names = parts(platform, &rest);
     names.iter().try_for_each(|name| check_name(platform, name))?;
     Ok(Spelling { volume, names })
+}
+
+/// The components of a path below its volume; `.` and doubled separators are gone.
+pub(crate) fn parts(platform: Platform, text: &str) -> Vec<String> {
+    let names = text.split(|c| is_separator(platform, c)).filter(|name| !name.is_empty() && *name != ".");
+    names.map(str::to_owned).collect()
 }
 
 fn check_name(platform: Platform, name: &str) -> Result<(), NameProblem> {
@@ -326,12 +354,20 @@ fn is_device(name: &str) -> bool {
         || numbered("LPT")
 }
 
-fn is_separator(platform: Platform, c: char) -> bool {
+/// As Windows makes short names: `ABCDEF~1`, `A~123456.TXT`.
+fn is_short(name: &str) -> bool {
+    let (stem, extension) = name.split_once('.').unwrap_or((name, ""));
+    let short = stem.chars().count() <= 8 && extension.chars().count() <= 3 && !extension.contains('.');
+    let number = stem.rsplit_once('~').map(|(_, number)| number).unwrap_or_default();
+    short && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+}
+
+pub(crate) fn is_separator(platform: Platform, c: char) -> bool {
     c == '/' || (platform == Platform::Windows && c == '\\')
 }
 
 /// Splits a Windows path into its volume, in upper case, and the rest.
-fn windows_volume(text: &str) -> Result<(String, String), NameProblem> {
+pub(crate) fn windows_volume(text: &str) -> Result<(String, String), NameProblem> {
     let text = text.replace('/', r"\");
     for prefix in [r"\\?\", r"\\.\", r"\??\"] {
         if let Some(rest) = text.strip_prefix(prefix) {

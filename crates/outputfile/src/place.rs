@@ -6,7 +6,8 @@ use crate::error::SaveError;
 use crate::name::{self, MAX_NEW_DIRECTORIES, NameProblem, Relation};
 use crate::owner::Acting;
 use crate::roots::{Inner, Match, Root, Standing, Survey};
-use crate::sys::{Dir, Fault, FaultKind, FileId, Kind, Meta, Os, PLATFORM};
+use crate::sys::{self, Dir, Fault, FaultKind, FileId, Kind, Meta, Os, PLATFORM};
+use crate::volume;
 use crate::walk::{DirectoryMet, Met, Stuck, Walk, path_text, waived, walk_on};
 
 /// How often a directory is opened that others exchange with something else and back.
@@ -118,7 +119,8 @@ pub(crate) fn descend(
             Err(None) => return Err(Blocked::Link),
             Err(Some(fault)) if fault.kind == FaultKind::Missing => break,
             Err(Some(fault)) => {
-                let at = format!("{from_path}{}", path_text(names.get(..=depth).unwrap_or(names)));
+                let below = name::joined(PLATFORM, "", names.get(..=depth).unwrap_or(names));
+                let at = format!("{from_path}{below}");
                 return Err(Blocked::Stuck(Stuck { at, fault }));
             }
         }
@@ -154,7 +156,9 @@ pub(crate) enum Blocked {
 impl Blocked {
     pub(crate) fn explain(self, path: &str) -> SaveError {
         match self {
-            Self::Link => SaveError::moved(path, "a directory on the way has become a link; call again"),
+            Self::Link { .. } => {
+                SaveError::moved(path, "a directory on the way has become a link; call again")
+            }
             Self::Stuck(Stuck { at, fault }) => SaveError::of(&fault, "looking at", at, path),
         }
     }
@@ -180,6 +184,7 @@ fn enter(
     let down = |names: &[String]| descend(&inner.os, &inner.directories, &start, &root_text, names);
     match down(directories) {
         Ok(held) => Ok((directories.to_vec(), held)),
+        Err(Blocked::Link) if !sys::UNIX => Err(SaveError::Link { path: path.to_owned() }),
         Err(Blocked::Link) => {
             let resolved = resolve(inner, root, standing, path, directories, acting)?;
             let mut all = resolved.clone();
@@ -206,10 +211,8 @@ fn resolve(
         matches!(name::relation_of_names(PLATFORM, &home, names), Relation::Equal | Relation::Contains)
     };
     let walked = walk_on(&inner.os, &inner.directories, &standing.walk, directories).map_err(|stuck| {
-        let at: Vec<String> =
-            stuck.at.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         // What is there outside is nobody's business.
-        if within(&at) {
+        if within(&volume::parted(PLATFORM, &stuck.at)) {
             SaveError::of(&stuck.fault, "looking at", stuck.at, path)
         } else {
             inner.outside(path)

@@ -7,7 +7,7 @@ use crate::error::SaveError;
 use crate::name;
 use crate::place::{Held, Place};
 use crate::roots::Inner;
-use crate::sys::{Fault, FaultKind, File, Kind, Meta, Os};
+use crate::sys::{self, Fault, FaultKind, File, Kind, Meta, Os};
 use crate::target::mount_key;
 use crate::temporary::{Temporary, link_open_file};
 
@@ -138,7 +138,7 @@ impl<'a> Publishing<'a> {
         let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
         let from = self.temporary.name.clone().unwrap_or_default();
         self.check_temporary(&from)?;
-        let renamed = match os.rename_new(dir, &from, to) {
+        let renamed = match os.move_new(&self.temporary.file, dir, &from, to) {
             Ok(()) => {
                 self.temporary.name = None;
                 return Ok(true);
@@ -162,7 +162,7 @@ impl<'a> Publishing<'a> {
                     return Err(self.error(&renamed));
                 }
                 self.learn(|mark| mark.no_publish = true);
-                let fs = os.file_system(self.parent.meta.mount);
+                let fs = os.file_system(&self.parent.dir, self.parent.meta.mount);
                 Err(SaveError::NoPublish { fs, at: self.place.deepest_path() })
             }
             Err(fault) => Err(self.error(&fault)),
@@ -212,7 +212,7 @@ impl<'a> Publishing<'a> {
         let now = os.look(dir, to).map_err(|fault| self.error(&fault));
         let renamed = now.and_then(|now| match now {
             Some(now) if now.kind == Kind::File && now.id == checked.id => {
-                os.rename_over(dir, &from, to).map(|()| true).map_err(|fault| self.error(&fault))
+                self.put_over(&from).map(|()| true).map_err(|fault| self.error(&fault))
             }
             _ => Ok(false),
         });
@@ -225,6 +225,17 @@ impl<'a> Publishing<'a> {
             let _ = os.unlink(dir, &kept);
         }
         renamed.map(|_| None)
+    }
+
+    fn put_over(&mut self, from: &str) -> Result<(), Fault> {
+        let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
+        match os.move_over(&self.temporary.file, dir, from, to) {
+            // Some file systems of Windows replace no file that is open, be it by us.
+            Err(fault) if !sys::UNIX && fault.kind == FaultKind::Denied && self.old.take().is_some() => {
+                os.move_over(&self.temporary.file, dir, from, to)
+            }
+            result => result,
+        }
     }
 
     /// Gives the file that is about to be replaced a second name. `None`: it cannot have one.

@@ -285,7 +285,7 @@ fn remove(inner: &Inner, found: Found) -> Result<(), ReadError> {
     let Found { file, parent, name } = found;
     let path = &file.path;
     // A call that replaces the file meanwhile would lose what it wrote.
-    let key = Key { directory: parent.meta.id, name: name.clone() };
+    let key = Key::of(parent.meta.id, &name);
     let _reserved =
         inner.settings.reservations.take(key).ok_or_else(|| ReadError::Busy { path: path.clone() })?;
     let there = inner.os.look(&parent.dir, &name).map_err(|fault| io_error(path, "looking at", &fault))?;

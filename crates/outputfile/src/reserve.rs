@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::sys::FileId;
+use crate::name;
+use crate::sys::{FileId, PLATFORM};
 
 /// Marks of mounts that are remembered at the most; beyond, they are forgotten and found out anew.
 const MAX_MARKS: usize = 256;
@@ -25,6 +26,13 @@ struct State {
 pub(crate) struct Key {
     pub directory: FileId,
     pub name: String,
+}
+
+impl Key {
+    /// One key for all spellings that the platform takes for the same name.
+    pub(crate) fn of(directory: FileId, name: &str) -> Self {
+        Self { directory, name: name::fold(PLATFORM, name) }
+    }
 }
 
 /// A mount. Mount numbers are used again, hence the device and the kind.

@@ -12,6 +12,7 @@ use crate::settings::{Ledger, Settings};
 use crate::sys::{self, Credentials, FaultKind, FileId, Os, PLATFORM};
 use crate::target::{self, Target};
 use crate::trust::{self, Distrust, Naming, Owners};
+use crate::volume;
 use crate::walk::{Met, Stuck, Walk, path_text, walk};
 use crate::write::{self, Writer};
 
@@ -172,13 +173,14 @@ impl Inner {
             Ok(target) => target,
             Err(problem) => return Err(SaveError::path(path, problem)),
         };
+        let target = target.whole();
         let found = self.roots.iter().enumerate().find_map(|(root, candidate)| {
             let names = |form: &&Vec<String>| {
-                let relation = name::relation_of_names(PLATFORM, form, &target.names);
+                let relation = name::relation_of_names(PLATFORM, form, &target);
                 matches!(relation, Relation::Contains | Relation::Equal)
             };
             let form = candidate.forms.iter().find(names)?.clone();
-            let below = target.names.get(form.len()..).unwrap_or_default().to_vec();
+            let below = target.get(form.len()..).unwrap_or_default().to_vec();
             Some(Match { root, form, below })
         });
         let found = found.ok_or_else(|| self.outside(path))?;
@@ -187,7 +189,9 @@ impl Inner {
     }
 
     pub(crate) fn check_below(&self, path: &str, below: &[String]) -> Result<(), SaveError> {
-        name::check_below(below, self.settings.allow_hidden).map_err(|problem| SaveError::path(path, problem))
+        name::check_below(below, self.settings.allow_hidden)
+            .and_then(|()| name::check_short(PLATFORM, below))
+            .map_err(|problem| SaveError::path(path, problem))
     }
 
     pub(crate) fn outside(&self, path: &str) -> SaveError {
@@ -223,7 +227,7 @@ impl Inner {
     /// A root's way and whose identity is right for it: seen by ourselves, else by an owner who alone may see it.
     fn look_as_any(&self, root: &Root) -> (Result<Walk, Stuck>, Acting) {
         let ourselves = Acting::Ourselves { uid: self.ours };
-        let look = || walk(&self.os, &self.directories, &root.spelling.names);
+        let look = || walk(&self.os, &self.directories, &root.spelling.whole());
         let seen = look();
         match &seen {
             Ok(walk) => {
@@ -305,8 +309,9 @@ impl Inner {
         resolved: &[String],
         id: FileId,
     ) -> Result<(), SaveError> {
-        let linked = (resolved != root.spelling.names).then_some(resolved);
-        for path in [Some(root.spelling.names.as_slice()), linked].into_iter().flatten().map(path_text) {
+        let own = root.spelling.whole();
+        let linked = (resolved != own).then_some(resolved);
+        for path in [Some(own.as_slice()), linked].into_iter().flatten().map(path_text) {
             let found =
                 self.os.at_path(&path).map_err(|fault| SaveError::of(&fault, "looking at", &path, ""))?;
             if found.id != id {
@@ -321,7 +326,7 @@ impl Inner {
     }
 
     pub(crate) fn walk_root(&self, root: &Root) -> Result<Walk, SaveError> {
-        walk(&self.os, &self.directories, &root.spelling.names).map_err(|stuck| stuck_on_way(&stuck))
+        walk(&self.os, &self.directories, &root.spelling.whole()).map_err(|stuck| stuck_on_way(&stuck))
     }
 
     /// The identity of a trusted owner, if it is another's and we may use it.
@@ -444,7 +449,7 @@ fn leads_through(walk: &Walk, forms: &[Vec<String>], other: &Walk) -> Option<Str
             Met::Directory(directory) => (&directory.path, Some(directory.meta.id)),
             Met::Link(link) => (&link.path, None),
         };
-        let names: Vec<String> = path.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let names = volume::parted(PLATFORM, path);
         let inside = |form: &Vec<String>| {
             matches!(name::relation_of_names(PLATFORM, form, &names), Relation::Equal | Relation::Contains)
         };

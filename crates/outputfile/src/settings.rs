@@ -18,12 +18,14 @@ pub struct Settings {
     /// Directories beneath which files may be made. None: saving is off.
     pub roots: Vec<PathBuf>,
     /// For these directories and what lies beneath them on the same mount, owner and modes of directories are not judged.
+    /// Elsewhere than on Unix they never are.
     pub trusted_directories: Vec<PathBuf>,
-    /// Users (names or uids) other than ours who may own a root and what is around it.
+    /// Users (names or uids) other than ours who may own a root and what is around it. Unix only.
     pub trusted_owners: Vec<String>,
     /// Whether components below a root may begin with a dot.
     pub allow_hidden: bool,
-    /// Mode of saved files: 0600, 0640 or 0660. Directories made on the way get the matching `x` bits.
+    /// Mode of saved files: 0600, 0640 or 0660. Directories made on the way get the matching `x` bits. Elsewhere than on
+    /// Unix there are no modes, and only the default is taken.
     pub file_mode: u32,
     /// Limit of one file in bytes; 0 means [`DEFAULT_MAX_BYTES`].
     pub max_bytes: u64,

@@ -72,7 +72,7 @@ fn reserve(inner: &Inner, place: &Place, path: &str) -> Result<Reservation, Save
         name.push('/');
     }
     name.push_str(&place.name);
-    let key = Key { directory: place.deepest().meta.id, name };
+    let key = Key::of(place.deepest().meta.id, &name);
     inner.settings.reservations.take(key).ok_or_else(|| SaveError::Busy { path: path.to_owned() })
 }
 
@@ -174,7 +174,7 @@ pub(crate) fn check_mount(inner: &Inner, place: &Place, space: &Space) -> Result
     if !inner.settings.reservations.mark(key).no_publish {
         return Ok(());
     }
-    let fs = inner.os.file_system(key.mount);
+    let fs = inner.os.file_system(&place.deepest().dir, key.mount);
     Err(SaveError::NoPublish { fs, at: place.deepest_path() })
 }
 
@@ -196,7 +196,7 @@ fn check_total(inner: &Inner, root: &Path, ledger: &dyn Ledger) -> Result<(), Sa
 
 /// The reservation's name once the directory exists.
 pub(crate) fn final_key(place: &Place) -> Option<Key> {
-    place.parent().map(|parent| Key { directory: parent.meta.id, name: place.name.clone() })
+    place.parent().map(|parent| Key::of(parent.meta.id, &place.name))
 }
 
 /// A parent that existed at preflight must be the same now.

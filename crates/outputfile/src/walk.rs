@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::name::{self, Platform};
+use crate::name;
 use crate::sys::{Child, Dir, Fault, FaultKind, FileId, Meta, Os, PLATFORM};
+use crate::volume::{self, Start};
 
 /// Links that one path may lead through.
 const MOST_LINKS: usize = 40;
@@ -66,11 +67,9 @@ pub(crate) struct Stuck {
 
 /// Walks an absolute path. Names that do not exist are no error, a link that leads to none is.
 pub(crate) fn walk(os: &Os, trusted: &[FileId], names: &[String]) -> Result<Walk, Stuck> {
-    let stuck = |fault| Stuck { at: String::from("/"), fault };
-    let top = os.top().map_err(stuck)?;
-    let meta = os.meta(&top).map_err(stuck)?;
+    let (top, names) = volume::split_whole(PLATFORM, names);
     let mut going = Going::new(os, trusted);
-    going.enter(String::new(), top, meta);
+    going.start(top.to_owned()).map_err(|fault| Stuck { at: name::joined(PLATFORM, top, &[]), fault })?;
     going.run(names)
 }
 
@@ -96,7 +95,9 @@ impl Walk {
 
     /// The path with all links resolved, including what does not exist.
     pub(crate) fn resolved(&self) -> Vec<String> {
-        self.steps.iter().skip(1).map(|step| &step.name).chain(&self.missing).cloned().collect()
+        // The top has the name of its volume, and none on Unix.
+        let there = self.steps.iter().map(|step| &step.name).filter(|name| !name.is_empty());
+        there.chain(&self.missing).cloned().collect()
     }
 
     /// The links in the order in which they were followed.
@@ -180,8 +181,18 @@ impl<'a> Going<'a> {
         Ok(())
     }
 
+    /// Goes to the top of a volume.
+    fn start(&mut self, volume: String) -> Result<(), Fault> {
+        let top = self.os.top(&volume)?;
+        let meta = self.os.meta(&top)?;
+        self.walk.steps.clear();
+        self.enter(volume, top, meta);
+        Ok(())
+    }
+
     fn enter(&mut self, name: String, dir: Dir, meta: Meta) {
-        let path = if self.walk.steps.is_empty() { String::from("/") } else { self.path_of(&name) };
+        let top = self.walk.steps.is_empty();
+        let path = if top { name::joined(PLATFORM, &name, &[]) } else { self.path_of(&name) };
         let waived = waived(self.trusted, &meta, self.walk.steps.last().and_then(|above| above.waived));
         let met = self.walk.met.len();
         self.walk.met.push(Met::Directory(DirectoryMet { path, meta, waived }));
@@ -190,19 +201,21 @@ impl<'a> Going<'a> {
 
     fn follow(&mut self, name: &str, to: String, meta: &Meta) -> Result<(), Fault> {
         self.links += 1;
-        let parts: Vec<&str> = to.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+        let (start, parts) = volume::link_target(PLATFORM, &to);
         if self.links > MOST_LINKS || parts.len() + self.pending.len() > MOST_NAMES {
             return Err(Fault { kind: FaultKind::Link, cause: std::io::Error::other("too many links") });
         }
         self.following.push((self.walk.met.len(), self.pending.len()));
         for part in parts.into_iter().rev() {
-            self.pending.push_front(part.to_owned());
+            self.pending.push_front(part);
         }
         let path = self.path_of(name);
-        if to.starts_with('/') {
-            self.walk.steps.truncate(1);
-        }
         self.walk.met.push(Met::Link(LinkMet { path, to, uid: meta.uid, end: None }));
+        match start {
+            Start::Here => {}
+            Start::Top(None) => self.walk.steps.truncate(1),
+            Start::Top(Some(volume)) => self.start(volume)?,
+        }
         Ok(())
     }
 
@@ -221,14 +234,14 @@ impl<'a> Going<'a> {
     }
 
     fn path_of(&self, name: &str) -> String {
-        let mut names: Vec<String> = self.walk.steps.iter().skip(1).map(|step| step.name.clone()).collect();
+        let mut names = self.walk.resolved();
         names.push(name.to_owned());
-        name::joined(PLATFORM, "", &names)
+        path_text(&names)
     }
 }
 
-/// The absolute path of these names.
+/// The absolute path of these names, of which the first is the volume where there are volumes.
 pub(crate) fn path_text(names: &[String]) -> String {
-    const { assert!(!matches!(PLATFORM, Platform::Windows), "volumes are not kept here") };
-    name::joined(PLATFORM, "", names)
+    let (volume, names) = volume::split_whole(PLATFORM, names);
+    name::joined(PLATFORM, volume, names)
 }

@@ -1,5 +1,6 @@
 //! Disks that are full, read-only or forgetful, limits, mounts, and signals.
 
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
 mod common;

@@ -1,5 +1,6 @@
 //! What stands at the target already: pipes, sockets, devices, directories, links, files with two names.
 
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
 mod common;

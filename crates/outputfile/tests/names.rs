@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use outputfile::name::{
-    self, NameProblem, Platform, Relation, Spelling, check_below, is_temporary, parse_root, parse_target,
-    relation,
+    self, NameProblem, Platform, Relation, Spelling, check_below, check_short, is_temporary, parse_root,
+    parse_target, relation,
 };
 
 const UNIX: [Platform; 2] = [Platform::Linux, Platform::MacOs];
@@ -274,5 +274,32 @@ fn roots_are_compared_by_component_and_as_the_platform_compares_names() {
         for platform in UNIX {
             assert_eq!(related(platform, a, b), Relation::Apart, "{platform:?} {a} {b}");
         }
+        let on_drive = |path: &str| format!("C:{path}");
+        assert_eq!(related(Platform::Windows, &on_drive(a), &on_drive(b)), Relation::Apart, "{a} {b}");
     }
+}
+
+#[test]
+fn short_names_of_windows_are_refused_below_a_root_and_are_names_on_unix() {
+    let short = ["OUTPUT~1", "GIT~1", "git~2.x", "MCPPRO~1.TMP", "A~123456.TXT", "LONGFI~1.", "~1", "x~0"];
+    for name in short.map(str::to_owned) {
+        let names = ["a".to_owned(), name.clone(), "x".to_owned()];
+        assert_eq!(check_short(Platform::Windows, &names), Err(NameProblem::ShortName(name)));
+        for platform in UNIX {
+            assert_eq!(check_short(platform, &names), Ok(()));
+        }
+    }
+    for name in ["backup~", "a~b", "~x1", "document~1.html", "longer-name~1", "a.b~1.c", "x.~1~", "tilde~1x"]
+    {
+        assert_eq!(check_short(Platform::Windows, &[name.to_owned()]), Ok(()), "{name}");
+    }
+    // A root may be spelled so: the directory where programs keep temporary files often is.
+    assert!(parse_root(Platform::Windows, r"C:\Users\RUNNER~1\out").is_ok());
+}
+
+#[test]
+fn the_whole_path_begins_with_its_volume() {
+    assert_eq!(parse_root(Platform::Windows, r"c:\a\b").unwrap().whole(), ["C:", "a", "b"]);
+    assert_eq!(parse_root(Platform::Windows, r"\\h\s\a").unwrap().whole(), [r"\\H\S", "a"]);
+    assert_eq!(parse_root(Platform::Linux, "/a/b").unwrap().whole(), ["a", "b"]);
 }

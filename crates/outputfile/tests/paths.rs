@@ -1,5 +1,6 @@
 //! Paths that lead out of a root, or seem to: none of them is ever written.
 
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
 mod common;

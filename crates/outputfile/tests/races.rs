@@ -1,5 +1,6 @@
 //! Swaps between the check and the use, made by threads and by hooks before single calls.
 
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
 mod common;

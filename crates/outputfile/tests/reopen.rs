@@ -1,4 +1,5 @@
 //! A saved file is opened and removed again only if it still is the one that was saved.
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;

@@ -1,5 +1,6 @@
 //! Which roots may be configured, and which may be used at a call.
 
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
 mod common;

@@ -103,6 +103,10 @@ pub(crate) struct Meta {
     pub kind: Kind,
     pub id: FileId,
     pub uid: u32,
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(dead_code, reason = "only another identity is judged by it")
+    )]
     pub gid: u32,
     /// Permission bits with setuid, setgid and sticky.
     pub mode: u32,

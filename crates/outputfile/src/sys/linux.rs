@@ -2,7 +2,6 @@
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use rustix::fs::{
     Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxAttributes,
@@ -10,42 +9,21 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::unix::{Dir, Done, File, Os, TRIES, open_for_reading};
 use super::users::Credentials;
-use super::{Call, Child, Fault, FaultKind, FileId, Hook, Kind, Meta, Space};
+use super::{Call, Child, Fault, FaultKind, FileId, Kind, Meta, Space};
 use crate::name::Platform;
 
 /// Whose name rules apply here.
 pub(crate) const PLATFORM: Platform = Platform::Linux;
 
-/// How often a call that was interrupted, or that lost a race in the kernel, is made again.
-const TRIES: usize = 64;
 /// Longest text of a link that is read, in bytes.
 const LONGEST_LINK: usize = 4096;
 
-/// A directory held open (`O_PATH`): it stays the same directory wherever its names go. Clones share it.
-#[derive(Debug, Clone)]
-pub(crate) struct Dir(Arc<OwnedFd>);
-
-/// An open file.
-#[derive(Debug)]
-pub(crate) struct File(pub(super) OwnedFd);
-
-/// The calls to the operating system, each of which a test may hold up or make fail.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Os {
-    hook: Option<Hook>,
-}
-
-pub(super) type Done<T> = Result<T, Fault>;
-
 /// Opening directories and looking at names.
 impl Os {
-    pub(crate) fn new(hook: Option<Hook>) -> Self {
-        Self { hook }
-    }
-
-    /// The top of the file system.
-    pub(crate) fn top(&self) -> Done<Dir> {
+    /// The top of the file system; there are no volumes.
+    pub(crate) fn top(&self, _volume: &str) -> Done<Dir> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         self.call(Call::OpenTop, || rustix::fs::open("/", flags, Mode::empty())).map(Dir::of)
     }
@@ -170,29 +148,12 @@ impl Os {
     }
 
     /// The kind of file system behind a mount, as the system names it.
-    pub(crate) fn file_system(&self, mount: u64) -> String {
+    pub(crate) fn file_system(&self, _dir: &Dir, mount: u64) -> String {
         let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let wanted = mount.to_string();
         let line = table.lines().find(|line| line.split(' ').next() == Some(&wanted));
         let kind = line.and_then(|line| line.split(" - ").nth(1)).and_then(|rest| rest.split(' ').next());
         kind.unwrap_or("of an unknown kind").to_owned()
-    }
-
-    /// The names in a directory that are wanted, among at the most so many.
-    pub(crate) fn list(&self, dir: &Dir, most: usize, wanted: impl Fn(&str) -> bool) -> Done<Vec<String>> {
-        let fd = self.call(Call::List, || open_for_reading(dir))?;
-        let mut entries = rustix::fs::Dir::new(fd).map_err(Fault::from)?;
-        let mut names = Vec::new();
-        for _ in 0..most {
-            let Some(entry) = entries.read() else { break };
-            let entry = entry.map_err(Fault::from)?;
-            if let Ok(name) = entry.file_name().to_str()
-                && wanted(name)
-            {
-                names.push(name.to_owned());
-            }
-        }
-        Ok(names)
     }
 
     /// Whether something else is mounted under a name, or that cannot be told.
@@ -261,63 +222,72 @@ impl Os {
         }
         text.into_string().map_err(|_| Fault::other("a link leads to a name that is not valid Unicode"))
     }
+}
 
-    /// Makes a call, again while it is interrupted by a signal.
-    pub(super) fn call<T>(&self, call: Call, mut make: impl FnMut() -> rustix::io::Result<T>) -> Done<T> {
-        let mut result = Err(Errno::INTR);
-        for _ in 0..TRIES {
-            result = match self.hook.as_ref().and_then(|hook| hook.ask(call)) {
-                Some(code) => Err(Errno::from_raw_os_error(code)),
-                None => make(),
-            };
-            if !matches!(result, Err(Errno::INTR)) {
-                break;
+/// What only Linux has, or has in its own way.
+impl Os {
+    /// Sets the mode of a directory, whatever the umask was.
+    pub(crate) fn set_directory_mode(&self, dir: &Dir, mode: u32) -> Done<()> {
+        let mode = Mode::from_raw_mode(mode);
+        match self.call(Call::OpenForSync, || open_for_reading(dir)) {
+            Ok(fd) => self.call(Call::SetMode, || rustix::fs::fchmod(&fd, mode)),
+            // The umask took the right to read it.
+            Err(fault) if fault.kind == FaultKind::Denied => {
+                let handle = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
+                self.call(Call::SetMode, || rustix::fs::chmod(handle.as_str(), mode))
             }
+            Err(fault) => Err(fault),
         }
-        result.map_err(Fault::from)
     }
-}
 
-impl Dir {
-    fn of(fd: OwnedFd) -> Self {
-        Self(Arc::new(fd))
+    pub(crate) fn set_mode(&self, file: &File, mode: u32) -> Done<()> {
+        self.call(Call::SetMode, || rustix::fs::fchmod(&file.0, Mode::from_raw_mode(mode)))
     }
-}
 
-impl AsFd for Dir {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+    /// A file without a name, which goes away by itself.
+    pub(crate) fn nameless(&self, dir: &Dir) -> Done<File> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        self.call(Call::OpenNameless, || rustix::fs::openat(dir, ".", flags, Mode::RUSR | Mode::WUSR))
+            .map(File)
     }
-}
 
-impl From<Errno> for Fault {
-    fn from(errno: Errno) -> Self {
-        let kind = match errno {
-            Errno::NOENT => FaultKind::Missing,
-            Errno::EXIST => FaultKind::Exists,
-            Errno::NOTDIR => FaultKind::NotDirectory,
-            Errno::ISDIR => FaultKind::IsDirectory,
-            Errno::LOOP => FaultKind::Link,
-            Errno::XDEV => FaultKind::CrossesMount,
-            Errno::ROFS => FaultKind::ReadOnly,
-            Errno::ACCESS => FaultKind::Denied,
-            Errno::PERM => FaultKind::NotPermitted,
-            Errno::NOSPC => FaultKind::Full,
-            Errno::DQUOT => FaultKind::Quota,
-            Errno::FBIG => FaultKind::TooBig,
-            Errno::NAMETOOLONG => FaultKind::TooLong,
-            Errno::NOSYS | Errno::OPNOTSUPP => FaultKind::Unsupported,
-            Errno::INVAL => FaultKind::Invalid,
-            Errno::AGAIN => FaultKind::Again,
-            _ => FaultKind::Other,
+    /// Names an open file; fails if the name exists.
+    pub(crate) fn link_handle(&self, file: &File, dir: &Dir, name: &str) -> Done<()> {
+        self.call(Call::LinkHandle, || rustix::fs::linkat(&file.0, "", dir, name, AtFlags::EMPTY_PATH))
+    }
+
+    /// The same through `/proc`, for kernels where only a privileged process may name a handle.
+    pub(crate) fn link_through_proc(&self, file: &File, dir: &Dir, name: &str) -> Done<()> {
+        let source = format!("/proc/self/fd/{}", file.0.as_raw_fd());
+        self.call(Call::LinkThroughProc, || {
+            rustix::fs::linkat(CWD, source.as_str(), dir, name, AtFlags::SYMLINK_FOLLOW)
+        })
+    }
+
+    pub(crate) fn sync(&self, file: &File) -> Done<()> {
+        self.call(Call::SyncFile, || rustix::fs::fsync(&file.0))
+    }
+
+    /// Makes the names in a directory durable, where the file system can and the directory may be read.
+    pub(crate) fn sync_directory(&self, dir: &Dir) -> Done<()> {
+        let fd = match self.call(Call::OpenForSync, || open_for_reading(dir)) {
+            Err(fault) if fault.kind == FaultKind::Denied => return Ok(()),
+            opened => opened?,
         };
-        Self { kind, cause: std::io::Error::from_raw_os_error(errno.raw_os_error()) }
+        match self.call(Call::SyncDirectory, || rustix::fs::fsync(&fd)) {
+            Err(fault) if fault.is_lacking() => Ok(()),
+            result => result,
+        }
     }
-}
 
-/// A handle that can be read and synced, of the same directory.
-pub(super) fn open_for_reading(dir: &Dir) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::openat(dir, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+    pub(crate) fn random(&self) -> Done<[u8; 16]> {
+        let mut bytes = [0; 16];
+        let flags = rustix::rand::GetRandomFlags::empty();
+        match self.call(Call::Random, || rustix::rand::getrandom(&mut bytes, flags))? {
+            16 => Ok(bytes),
+            _ => Err(Fault::other("too few random bytes")),
+        }
+    }
 }
 
 /// `faccessat2` as the kernel has it: judged by the identity that this thread uses for files.

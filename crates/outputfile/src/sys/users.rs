@@ -1,20 +1,15 @@
-//! Linux: accounts, and threads that use the identity of another user for files.
+//! Unix: accounts.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::Read as _;
 
-use rustix::process::Gid;
-use rustix::thread::{CapabilitySet, CapabilitySets};
-
-use super::{Fault, Meta};
+use super::identity::groups;
 
 /// Bytes of the password file that are read at the most.
 const LONGEST_ACCOUNTS: u64 = 4 << 20;
 /// Bytes that one account entry may take.
 const LONGEST_ENTRY: usize = 1 << 20;
-/// Groups that one user may be in.
-const MOST_GROUPS: usize = 65_536;
 /// The group of users that have no account: nobody's.
 const NO_GROUP: u32 = 65_534;
 
@@ -40,41 +35,11 @@ impl Credentials {
             None => Self { uid, gid: NO_GROUP, groups: Vec::new(), home: None },
         }
     }
-
-    /// Takes this identity for the files that the calling thread uses. It cannot be given back: let the thread end.
-    pub(crate) fn assume(&self) -> Result<(), Fault> {
-        let groups: Vec<Gid> = self.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
-        rustix::thread::set_thread_groups(&groups).map_err(Fault::from)?;
-        set_file_identity(SET_FILE_GROUP, self.gid)?;
-        set_file_identity(SET_FILE_USER, self.uid)?;
-        // Whatever else this process may do, the owner may not.
-        let none = CapabilitySet::empty();
-        let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
-        rustix::thread::set_capabilities(None, sets).map_err(Fault::from)
-    }
-
-    /// By the permission bits alone: for kernels that cannot be asked.
-    pub(crate) fn may_write(&self, meta: &Meta) -> bool {
-        let shift = if meta.uid == self.uid {
-            6
-        } else if meta.gid == self.gid || self.groups.contains(&meta.gid) {
-            3
-        } else {
-            0
-        };
-        (meta.mode >> shift) & 0o3 == 0o3
-    }
 }
 
 /// The user that this process runs as.
 pub(crate) fn our_uid() -> u32 {
     rustix::process::geteuid().as_raw()
-}
-
-/// Whether this process may use the identity of other users.
-pub(crate) fn can_switch() -> bool {
-    let needed = CapabilitySet::SETUID | CapabilitySet::SETGID;
-    rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(needed))
 }
 
 /// The uid of a user that is given by name or by number.
@@ -110,18 +75,10 @@ pub(crate) fn homes_of_all() -> Vec<String> {
     text.lines().filter_map(|line| line.split(':').nth(5)).map(str::to_owned).collect()
 }
 
-/// Whether this number stands for users that this user namespace does not know.
-pub(crate) fn unmapped(uid: u32) -> bool {
-    let overflow = std::fs::read_to_string("/proc/sys/kernel/overflowuid").unwrap_or_default();
-    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let whole = map.split_whitespace().eq(["0", "0", "4294967295"]);
-    overflow.trim().parse() == Ok(uid) && !whole && !map.is_empty()
-}
-
-struct Account {
-    name: CString,
+pub(super) struct Account {
+    pub name: CString,
     uid: u32,
-    gid: u32,
+    pub gid: u32,
     home: String,
 }
 
@@ -158,46 +115,4 @@ unsafe fn copy_account(raw: &libc::passwd) -> Account {
     };
     let home = copy(raw.pw_dir).to_string_lossy().into_owned();
     Account { name: copy(raw.pw_name), uid: raw.pw_uid, gid: raw.pw_gid, home }
-}
-
-fn groups(account: &Account) -> Vec<u32> {
-    let mut room: Vec<libc::gid_t> = vec![0; 64];
-    loop {
-        let Ok(mut count) = libc::c_int::try_from(room.len()) else { return Vec::new() };
-        // SAFETY: the name ends in NUL, and `count` is the length of the buffer.
-        let result = unsafe {
-            libc::getgrouplist(account.name.as_ptr(), account.gid, room.as_mut_ptr(), &raw mut count)
-        };
-        if result >= 0 {
-            room.truncate(usize::try_from(count).unwrap_or(0));
-            return room;
-        }
-        if room.len() >= MOST_GROUPS {
-            return Vec::new();
-        }
-        room = vec![0; room.len() * 4];
-    }
-}
-
-// The plain numbers take 16 bits on these two.
-#[cfg(any(target_arch = "x86", target_arch = "arm"))]
-const SET_FILE_USER: libc::c_long = libc::SYS_setfsuid32;
-#[cfg(any(target_arch = "x86", target_arch = "arm"))]
-const SET_FILE_GROUP: libc::c_long = libc::SYS_setfsgid32;
-#[cfg(not(any(target_arch = "x86", target_arch = "arm")))]
-const SET_FILE_USER: libc::c_long = libc::SYS_setfsuid;
-#[cfg(not(any(target_arch = "x86", target_arch = "arm")))]
-const SET_FILE_GROUP: libc::c_long = libc::SYS_setfsgid;
-
-fn set_file_identity(call: libc::c_long, id: u32) -> Result<(), Fault> {
-    // SAFETY: two numbers go in and one comes out. Made raw, because it must be for this thread alone.
-    unsafe { libc::syscall(call, id) };
-    // The call reports no error; asking with an impossible number tells what is in force.
-    // SAFETY: the same.
-    let now = unsafe { libc::syscall(call, u32::MAX) };
-    if u32::try_from(now) == Ok(id) {
-        Ok(())
-    } else {
-        Err(Fault::other(format!("the system did not let this thread use the files of user or group {id}")))
-    }
 }

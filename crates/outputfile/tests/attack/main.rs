@@ -1,6 +1,7 @@
 //! The attack suite: tables of hostile paths, links, owners, mounts and swaps. After each attack nothing new stands outside the
 //! root, nothing outside is different, the bytes of the save are found nowhere but where it says, and nothing is left over.
 
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 #![allow(clippy::disallowed_methods, reason = "a judge of paths needs the kernel's own view of them")]
 

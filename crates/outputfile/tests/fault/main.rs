@@ -2,6 +2,7 @@
 //!
 //! `OUTPUTFILE_LAB=full` tries all errors at all calls; else those of the calls that decide, and a sample of the rest.
 
+#![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, missing_docs)]
 
 #[path = "../common/mod.rs"]

@@ -1,10 +1,8 @@
-//! Linux: making, writing, naming and removing files and directories, always beneath a handle.
+//! Unix: making, writing, naming and removing files and directories, always beneath a handle.
 
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags};
-
-use super::linux::{Dir, Done, File, Os, open_for_reading};
+use super::unix::{Dir, Done, File, Os, open_for_reading};
 use super::{Call, Fault, FaultKind};
 
 /// Making, writing, naming and removing.
@@ -15,31 +13,6 @@ impl Os {
 
     pub(crate) fn remove_directory(&self, dir: &Dir, name: &str) -> Done<()> {
         self.call(Call::RemoveDirectory, || rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR))
-    }
-
-    /// Sets the mode of a directory, whatever the umask was.
-    pub(crate) fn set_directory_mode(&self, dir: &Dir, mode: u32) -> Done<()> {
-        let mode = Mode::from_raw_mode(mode);
-        match self.call(Call::OpenForSync, || open_for_reading(dir)) {
-            Ok(fd) => self.call(Call::SetMode, || rustix::fs::fchmod(&fd, mode)),
-            // The umask took the right to read it.
-            Err(fault) if fault.kind == FaultKind::Denied => {
-                let handle = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
-                self.call(Call::SetMode, || rustix::fs::chmod(handle.as_str(), mode))
-            }
-            Err(fault) => Err(fault),
-        }
-    }
-
-    pub(crate) fn set_mode(&self, file: &File, mode: u32) -> Done<()> {
-        self.call(Call::SetMode, || rustix::fs::fchmod(&file.0, Mode::from_raw_mode(mode)))
-    }
-
-    /// A file without a name, which goes away by itself.
-    pub(crate) fn nameless(&self, dir: &Dir) -> Done<File> {
-        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-        self.call(Call::OpenNameless, || rustix::fs::openat(dir, ".", flags, Mode::RUSR | Mode::WUSR))
-            .map(File)
     }
 
     /// A new file; never one that exists, and never through a link.
@@ -94,35 +67,6 @@ impl Os {
         self.call(Call::Read, || rustix::io::pread(&file.0, &mut *into, offset))
     }
 
-    pub(crate) fn sync(&self, file: &File) -> Done<()> {
-        self.call(Call::SyncFile, || rustix::fs::fsync(&file.0))
-    }
-
-    /// Makes the names in a directory durable, where the file system can and the directory may be read.
-    pub(crate) fn sync_directory(&self, dir: &Dir) -> Done<()> {
-        let fd = match self.call(Call::OpenForSync, || open_for_reading(dir)) {
-            Err(fault) if fault.kind == FaultKind::Denied => return Ok(()),
-            opened => opened?,
-        };
-        match self.call(Call::SyncDirectory, || rustix::fs::fsync(&fd)) {
-            Err(fault) if fault.is_lacking() => Ok(()),
-            result => result,
-        }
-    }
-
-    /// Names an open file; fails if the name exists.
-    pub(crate) fn link_handle(&self, file: &File, dir: &Dir, name: &str) -> Done<()> {
-        self.call(Call::LinkHandle, || rustix::fs::linkat(&file.0, "", dir, name, AtFlags::EMPTY_PATH))
-    }
-
-    /// The same through `/proc`, for kernels where only a privileged process may name a handle.
-    pub(crate) fn link_through_proc(&self, file: &File, dir: &Dir, name: &str) -> Done<()> {
-        let source = format!("/proc/self/fd/{}", file.0.as_raw_fd());
-        self.call(Call::LinkThroughProc, || {
-            rustix::fs::linkat(CWD, source.as_str(), dir, name, AtFlags::SYMLINK_FOLLOW)
-        })
-    }
-
     /// A second name in the same directory; fails if it exists.
     pub(crate) fn link_name(&self, dir: &Dir, from: &str, to: &str) -> Done<()> {
         self.call(Call::LinkName, || rustix::fs::linkat(dir, from, dir, to, AtFlags::empty()))
@@ -133,9 +77,19 @@ impl Os {
         self.call(Call::RenameNew, || rustix::fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE))
     }
 
+    /// The same for a file that we hold open. It is found by its name; whoever asked looks afterwards what stands there.
+    pub(crate) fn move_new(&self, _file: &File, dir: &Dir, from: &str, to: &str) -> Done<()> {
+        self.rename_new(dir, from, to)
+    }
+
     /// Renames in the same directory, in place of what is there.
     pub(crate) fn rename_over(&self, dir: &Dir, from: &str, to: &str) -> Done<()> {
         self.call(Call::RenameOver, || rustix::fs::renameat(dir, from, dir, to))
+    }
+
+    /// The same for a file that we hold open.
+    pub(crate) fn move_over(&self, _file: &File, dir: &Dir, from: &str, to: &str) -> Done<()> {
+        self.rename_over(dir, from, to)
     }
 
     /// Exchanges two names of the same directory.
@@ -145,14 +99,5 @@ impl Os {
 
     pub(crate) fn unlink(&self, dir: &Dir, name: &str) -> Done<()> {
         self.call(Call::Unlink, || rustix::fs::unlinkat(dir, name, AtFlags::empty()))
-    }
-
-    pub(crate) fn random(&self) -> Done<[u8; 16]> {
-        let mut bytes = [0; 16];
-        let flags = rustix::rand::GetRandomFlags::empty();
-        match self.call(Call::Random, || rustix::rand::getrandom(&mut bytes, flags))? {
-            16 => Ok(bytes),
-            _ => Err(Fault::other("too few random bytes")),
-        }
     }
 }
