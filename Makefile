@@ -48,7 +48,12 @@ laboratory:
 
 ## the writer's Windows layer, cross-built and run under Wine; tests/windows/install installs what that needs
 test-windows:
+	tests/windows/run lint
 	tests/windows/run
+
+## the writer's macOS layer, as far as a machine without macOS can: types and lints
+check-macos:
+	tests/macos/check
 
 .PHONY: bench bench-peers build-bench
 ## what the gateway costs, beside the bare upstream and the floor of a save: one table, under five minutes
