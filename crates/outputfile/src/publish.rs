@@ -7,7 +7,7 @@ use crate::error::SaveError;
 use crate::name;
 use crate::place::{Held, Place};
 use crate::roots::Inner;
-use crate::sys::{self, Fault, FaultKind, File, Kind, Meta, Os};
+use crate::sys::{self, Fault, FaultKind, File, FileId, Kind, Meta, Os};
 use crate::target::mount_key;
 use crate::temporary::{Temporary, link_open_file};
 
@@ -262,6 +262,7 @@ impl<'a> Publishing<'a> {
     fn exchange_back(&mut self) -> Result<bool, Fault> {
         let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
         let from = self.temporary.name.clone().unwrap_or_default();
+        let kept = os.look(dir, &from).ok().flatten();
         match os.exchange(dir, &from, to) {
             Ok(()) => {}
             // Somebody took our file away meanwhile: only the other is left to put back.
@@ -278,12 +279,25 @@ impl<'a> Publishing<'a> {
         if let (Ok(ours), Ok(back)) = (os.file_meta(&self.temporary.file), os.look(dir, &from))
             && back.is_none_or(|back| back.id != ours.id)
         {
-            // Somebody replaced our file meanwhile: theirs is the newest, so it gets the name.
-            let _ = os.exchange(dir, &from, to);
-            self.clear(&from);
+            self.give_way(&from, kept.map(|kept| kept.id));
             return Ok(false);
         }
         Ok(true)
+    }
+
+    /// Somebody replaced our file meanwhile, so theirs gets the name. It is exchanged until that comes out which was put
+    /// there last, and so was replaced: else they replaced that as well, and what came out is the newest.
+    fn give_way(&self, from: &str, mut last: Option<FileId>) {
+        let (os, dir, to) = (&self.inner.os, &self.parent.dir, &self.place.name);
+        let id_there = || os.look(dir, from).ok().flatten().map(|there| there.id);
+        for _ in 0..TRIES {
+            let put = id_there();
+            if os.exchange(dir, from, to).is_err() || id_there() == last {
+                break;
+            }
+            last = put;
+        }
+        self.clear(from);
     }
 
     /// Others changed the names so that nothing can be put back: neither our file stays, nor one that theirs replaced.

@@ -91,7 +91,9 @@ fn interrupted(random: &mut Random) -> Plan {
         Fs::Leftover(At("root/a")),
         Fs::Mode(At("root/a"), 0o777),
     ];
-    let trap = Trap(None, pick(70) as u8, vec![deeds[pick(deeds.len() as u64) as usize]]);
+    let mut deed = || deeds[pick(deeds.len() as u64) as usize];
+    let (first, second) = (deed(), deed());
+    let trap = Trap(None, pick(70) as u8, vec![first]);
     let mut traps = [vec![], vec![], vec![]];
     traps[[0, 1, 1, 2, 2, 2, 2, 2][pick(8) as usize]].push(trap);
     let [check, begin, publish] = traps;
@@ -106,6 +108,9 @@ fn interrupted(random: &mut Random) -> Plan {
         Step::Preflight(0, TARGET, overwrite, check),
         Step::Begin(0, begin),
         Step::Put(0, 20, vec![]),
+    ]);
+    steps.extend((pick(4) == 0).then_some(Step::Do(second)));
+    steps.extend([
         Step::Commit(0, publish),
         Step::Preflight(1, At("root/a/b"), true, vec![]),
         Step::Begin(1, vec![]),
@@ -162,4 +167,29 @@ fn interrupted_saves_keep_to_the_model() {
     assert!(tally.saved > tally.plans, "every plan saves something: {tally:?}");
     assert!(tally.interruptions > tally.plans / 4, "the saves are interrupted: {tally:?}");
     tell("interrupted saves", tally);
+}
+
+/// Names are exchanged and exchanged back while others replace the file again and again: the newest file keeps its name.
+#[test]
+fn a_file_that_came_last_is_never_lost_by_an_exchange() {
+    const TARGET: At = At("root/a");
+    let ground = Ground::new();
+    let lasts = [Fs::Turn(TARGET, Into::File), Fs::Rival(TARGET, true), Fs::Unlink(TARGET)];
+    for (later, way, last) in (30..62).flat_map(|later| {
+        [Way::Nameless, Way::Rename].into_iter().flat_map(move |way| lasts.map(|last| (later, way, last)))
+    }) {
+        let traps = vec![
+            Trap(Some(outputfile::Call::Exchange), 2, vec![last]),
+            Trap(None, later, vec![Fs::Rival(TARGET, true)]),
+        ];
+        let steps = vec![
+            Step::Do(Fs::Write(TARGET, 33)),
+            Step::Preflight(0, TARGET, true, vec![]),
+            Step::Begin(0, vec![]),
+            Step::Put(0, 20, vec![]),
+            Step::Commit(0, traps),
+        ];
+        let plan = Plan { lay: Lay { root: RootAs::Directory, two: false, way }, steps };
+        run(&plan, &ground.dir).unwrap_or_else(|why| panic!("{why}\n{}", shown(&plan)));
+    }
 }

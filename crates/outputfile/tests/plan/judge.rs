@@ -97,9 +97,16 @@ impl Judge {
         moments: &Moments,
         model: &Model,
     ) -> Verdict {
-        for (before, after) in moments.ours() {
+        for (index, (before, after)) in moments.ours().enumerate() {
             for change in changes(before, after) {
                 allow(deed, others, phase, &change, before, after, model)?;
+                // Before anybody came in between, there is no excuse, not even for a moment.
+                if let Change::Added { name, number, .. } = &change
+                    && index == 0
+                    && deed.made.get(number).is_some_and(|made| !made.inside && !is_temporary(name))
+                {
+                    return Err(format!("{name} was made outside"));
+                }
             }
         }
         let mut expected = moments.start.names.clone();
@@ -228,12 +235,12 @@ impl Settled<'_> {
 
     fn nothing_came(&self, expected: &BTreeMap<(u64, String), u64>) -> Verdict {
         for (key, number) in &self.end.names {
-            // Of a file that was to be replaced somebody took the new one away: the old one has its name again.
+            // Somebody took the new one away when names were exchanged: the old one, or theirs, has its name again.
             let is_back = self.phase == "commit"
                 && self.done.is_none()
                 && self.deed.overwrite
                 && !expected.contains_key(key)
-                && self.moments.start.names.get(key) == Some(number);
+                && self.moments.all().any(|world| world.names.get(key) == Some(number));
             if expected.get(key) != Some(number) && !self.deed.made.contains_key(number) && !is_back {
                 return Err(format!("{} has appeared: {:?}", key.1, self.end.nodes[number]));
             }
