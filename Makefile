@@ -36,7 +36,7 @@ matrix:
 .PHONY: race fuzz laboratory test-windows check-macos
 ## a million saves on a memory disk, in several processes, while others swap, move and delete what is around them
 race:
-	OUTPUTFILE_RACE_SAVES=1000000 OUTPUTFILE_RACE_DIR=/dev/shm $(CARGO) test -p outputfile --test race -- --nocapture --test-threads=1
+	tests/laboratory/race
 
 ## plans of file operations and saves against a model, drawn by coverage; FUZZ_SECONDS (600)
 fuzz:
