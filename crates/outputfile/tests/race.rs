@@ -39,6 +39,8 @@ const SAVERS: u64 = 4;
 const ROUND: u64 = 800;
 /// How often each kind of move must have been made.
 const LEAST_MOVES: u64 = 3;
+/// Rounds that a scene may go on for, until it has shown what it is about.
+const MORE_ROUNDS: u64 = 40;
 
 /// A kind of race.
 struct Scene {
@@ -48,6 +50,24 @@ struct Scene {
     /// The reasons of refusals that may occur, and the one that must.
     reasons: &'static [&'static str],
     must: &'static str,
+}
+
+impl Scene {
+    /// Saves came through and were seen, what must be refused was, and every adversary had its way more than once.
+    fn shown(&self, score: &Score) -> bool {
+        // Where files have no names while they are written, a temporary is there for a moment of an overwrite only.
+        let elusive = matches!(common::strategy().as_deref(), Some("nameless" | "portable"));
+        let of_temporaries =
+            |trick: &&Trick| matches!(trick, Trick::TakeTemporaries | Trick::ExchangeTemporaries);
+        let tricks = self.tricks.iter().filter(|trick| !(elusive && of_temporaries(trick)));
+        let about_them = self.moves.is_empty() && self.tricks.iter().any(|trick| of_temporaries(&trick));
+        let mut names = self.moves.iter().map(|what| what.name()).chain(tricks.map(|what| what.name()));
+        score.succeeded > 0
+            && score.seen > 0
+            && score.read > 0
+            && (score.reasons.contains_key(self.must) || (elusive && about_them))
+            && names.all(|name| score.moves.get(name).is_some_and(|made| *made >= LEAST_MOVES))
+    }
 }
 
 const LINKS: [Move; 4] =
@@ -154,23 +174,17 @@ fn savers_in_many_processes_withstand_every_adversary() {
     for scene in &SCENES {
         let mut score = Score::default();
         let (mut left, mut round) = (saves() * 9 / 10 / SCENES.len() as u64, 0);
-        while left > 0 {
-            let count = left.clamp(SAVERS, ROUND);
+        // What a scene is about is a matter of moments: a short run goes on until it was met.
+        let most = round + saves() * 9 / 10 / SCENES.len() as u64 / ROUND + MORE_ROUNDS;
+        while left > 0 || (round < most && !scene.shown(&score)) {
+            let count = if left > 0 { left.clamp(SAVERS, ROUND) } else { ROUND };
             score.add(race(scene, count / SAVERS, round, &mut chance));
             left = left.saturating_sub(count);
             round += 1;
         }
         eprintln!("{}: {score:?}", scene.name);
-        assert!(score.succeeded > 0 && score.seen > 0 && score.read > 0, "{}: {score:?}", scene.name);
-        assert!(score.reasons.contains_key(scene.must), "{}: {score:?}", scene.name);
+        assert!(scene.shown(&score), "{}: {score:?}", scene.name);
         all.add(score);
-    }
-    for scene in &SCENES {
-        let wanted =
-            scene.moves.iter().map(|what| what.name()).chain(scene.tricks.iter().map(|what| what.name()));
-        for what in wanted {
-            assert!(all.moves.get(what).is_some_and(|made| *made >= LEAST_MOVES), "{what}: {:?}", all.moves);
-        }
     }
     tell("races", "saves", all.saves);
     tell("races", "refused", all.refused());
