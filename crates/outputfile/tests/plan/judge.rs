@@ -62,11 +62,17 @@ impl Deed {
 #[derive(Debug, Default)]
 pub struct Judge {
     touched: BTreeSet<u64>,
+    /// Names cannot be exchanged: what comes between the last look and the rename is replaced unseen, whatever it is.
+    blind: bool,
 }
 
 type Verdict = Result<(), String>;
 
 impl Judge {
+    pub fn new(blind: bool) -> Judge {
+        Judge { touched: BTreeSet::new(), blind }
+    }
+
     /// Notes what the plan did itself between two moments. Its rivals take no temporary whose writer lives.
     pub fn note(&mut self, before: &World, after: &World, saves: &[&Deed]) -> Verdict {
         for change in changes(before, after) {
@@ -125,8 +131,16 @@ impl Judge {
                 }
             }
         }
-        let settled =
-            Settled { deed, phase, done, end: &moments.end, moments, others, touched: &self.touched };
+        let settled = Settled {
+            deed,
+            phase,
+            done,
+            end: &moments.end,
+            moments,
+            others,
+            touched: &self.touched,
+            blind: self.blind,
+        };
         settled.nothing_is_lost(&expected)?;
         settled.nothing_came(&expected)?;
         settled.what_was_made()
@@ -209,6 +223,7 @@ struct Settled<'a> {
     moments: &'a Moments,
     others: &'a [&'a Deed],
     touched: &'a BTreeSet<u64>,
+    blind: bool,
 }
 
 impl Settled<'_> {
@@ -220,9 +235,10 @@ impl Settled<'_> {
             let kind = self.moments.all().find_map(|world| world.kind(*number));
             let is_file = kind == Some(Kind::File);
             let published = matches!(self.done, Some(Some(_)));
+            let came = self.blind && self.moments.start.names.get(key) != Some(number);
             let replaced = published
                 && self.deed.overwrite
-                && is_file
+                && (is_file || (came && kind != Some(Kind::Directory)))
                 && key.1 == self.deed.at.name()
                 && self.end.names.get(key).is_some_and(|now| self.deed.made.contains_key(now));
             let swept = self.phase == "begin" && is_temporary(&key.1) && is_file;

@@ -158,7 +158,7 @@ impl Bench {
             trapper,
             model,
             now,
-            judge: Judge::default(),
+            judge: Judge::new(lacking(lay.way, Call::Exchange).is_some()),
             slots: [None, None],
             saves: Vec::new(),
             tally: Tally::default(),
