@@ -307,7 +307,8 @@ impl<'a> Publishing<'a> {
         if matches!(os.look(dir, to), Ok(Some(there)) if Some(there.id) == ours) {
             let _ = os.unlink(dir, to);
         }
-        if matches!(os.look(dir, from), Ok(Some(there)) if there.kind == Kind::File) {
+        // A pipe or a link of theirs as well; a directory may hold something, and is left to whoever made it.
+        if matches!(os.look(dir, from), Ok(Some(there)) if there.kind != Kind::Directory) {
             let _ = os.unlink(dir, from);
         }
     }

@@ -107,9 +107,11 @@ impl Judge {
             for change in changes(before, after) {
                 allow(deed, others, phase, &change, before, after, model)?;
                 // Before anybody came in between, there is no excuse, not even for a moment.
-                if let Change::Added { name, number, .. } = &change
+                // Nor is a place where it was, by another's move, while it had no name yet, where it is.
+                if let Change::Added { directory, name, number } = &change
                     && index == 0
                     && deed.made.get(number).is_some_and(|made| !made.inside && !is_temporary(name))
+                    && ![before, after].iter().any(|world| model.is_inside(world, deed.at, *directory))
                 {
                     return Err(format!("{name} was made outside"));
                 }
@@ -140,6 +142,7 @@ impl Judge {
             others,
             touched: &self.touched,
             blind: self.blind,
+            model,
         };
         settled.nothing_is_lost(&expected)?;
         settled.nothing_came(&expected)?;
@@ -224,6 +227,7 @@ struct Settled<'a> {
     others: &'a [&'a Deed],
     touched: &'a BTreeSet<u64>,
     blind: bool,
+    model: &'a Model,
 }
 
 impl Settled<'_> {
@@ -275,7 +279,9 @@ impl Settled<'_> {
             let stays = goes_on || is_result || (published.is_some() && made.kind == Kind::Directory);
             if stays {
                 let hidden = goes_on && is_temporary(name);
-                if !made.inside && !hidden && !touched {
+                // What was moved away and back meanwhile is where it belongs.
+                let inside = made.inside || self.model.is_inside(self.end, self.deed.at, *directory);
+                if !inside && !hidden && !touched {
                     return Err(format!("{name} was made outside"));
                 }
                 continue;
