@@ -1,8 +1,12 @@
 //! One tool as its server lists it.
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use content::schema::InputSchema;
+use content::Answer;
+use content::schema::{
+    Checked, InputSchema, OutputRules, OutputSchema, OutputSchemas, Stopped, check_output,
+};
 use policy::Annotations;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -24,8 +28,8 @@ pub struct Listed {
     pub description: String,
     /// Input schema as it was listed, or `{"type":"object"}` if it has none that is an object of bearable size.
     pub input_schema: String,
-    /// Output schema as it was listed.
-    pub output_schema: Option<String>,
+    /// Output schema as it was listed, if it is an object of bearable size.
+    pub output_schema: Option<Arc<str>>,
     /// What the server says about the tool.
     pub annotations: Annotations,
     pub(crate) id: String,
@@ -33,6 +37,9 @@ pub struct Listed {
     /// The schema is the listed one, so arguments can be checked against it.
     pub(crate) checked: bool,
     pub(crate) compiled: OnceLock<InputSchema>,
+    /// Why an output schema that was listed is not kept.
+    pub(crate) output_problem: Option<&'static str>,
+    pub(crate) output_problem_told: AtomicBool,
 }
 
 impl Listed {
@@ -47,6 +54,39 @@ impl Listed {
     pub fn input(&self) -> &InputSchema {
         self.compiled
             .get_or_init(|| InputSchema::compile(if self.checked { &self.input_schema } else { "{}" }))
+    }
+
+    /// Output validation: checks an answer of this tool against the output schema that it declares. Without one it passes.
+    ///
+    /// # Errors
+    /// By the rules the answer must not be passed on, or it could not be read.
+    pub fn check_output(
+        &self,
+        schemas: &OutputSchemas,
+        answer: Answer,
+        rules: &OutputRules,
+    ) -> Result<Checked, Stopped> {
+        if !rules.look_at(&answer) {
+            return Ok(check_output(answer));
+        }
+        match (&self.output_schema, self.output_problem) {
+            (Some(raw), _) => schemas.find(raw).get().check(answer, rules),
+            (None, Some(problem)) => OutputSchema::unusable(problem).check(answer, rules),
+            (None, None) => Ok(check_output(answer)),
+        }
+    }
+
+    /// Checking so many bytes of structured output takes a few milliseconds at most.
+    #[must_use]
+    pub fn is_output_quick(&self, schemas: &OutputSchemas, bytes: u64) -> bool {
+        let is_quick = |raw| schemas.find(raw).ready().is_some_and(|schema| schema.is_quick(bytes));
+        self.output_schema.as_ref().is_none_or(is_quick)
+    }
+
+    /// True at the first call only: a problem of the output schema is told once for each listing of the tool.
+    #[must_use]
+    pub fn tells_output_problem(&self) -> bool {
+        !self.output_problem_told.swap(true, Ordering::Relaxed)
     }
 
     /// Names of the parameters that the input schema declares.

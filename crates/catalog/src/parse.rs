@@ -1,7 +1,8 @@
 //! Reading a server's list of tools: lenient, bounded, and each entry by itself.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use policy::Annotations;
 use serde_json::value::RawValue;
@@ -74,15 +75,15 @@ fn parse_tool(server: &str, raw: &str, problems: &mut Problems) -> Result<Listed
     let title = text("title", MAX_TITLE_BYTES);
     let description = text("description", MAX_DESCRIPTION_BYTES).unwrap_or_default();
     let mut schema = |key: &str| {
-        let raw = fields.get(key).copied().filter(|raw| *raw != "null")?;
+        let Some(raw) = fields.get(key).copied().filter(|raw| *raw != "null") else { return (None, None) };
         let problem = unusable_schema(raw);
         if let Some(problem) = problem {
             problems.add(format!("the {key} of {} is not used: {problem}", shown(&name)));
         }
-        problem.is_none().then(|| raw.to_owned())
+        (problem.is_none().then(|| raw.to_owned()), problem)
     };
-    let input_schema = schema("inputSchema");
-    let output_schema = schema("outputSchema");
+    let (input_schema, _) = schema("inputSchema");
+    let (output_schema, output_problem) = schema("outputSchema");
     let annotations = read_annotations(fields.get("annotations").copied());
     let raw = serde_json::from_str::<&RawValue>(raw).map_err(|error| error.to_string())?;
     Ok(Listed {
@@ -94,9 +95,11 @@ fn parse_tool(server: &str, raw: &str, problems: &mut Problems) -> Result<Listed
         parameters: input_schema.as_deref().map(parameter_names).unwrap_or_default(),
         checked: input_schema.is_some(),
         input_schema: input_schema.unwrap_or_else(|| ANY_OBJECT.to_owned()),
-        output_schema,
+        output_schema: output_schema.map(Arc::from),
         annotations,
         compiled: OnceLock::new(),
+        output_problem,
+        output_problem_told: AtomicBool::new(false),
         tool: name,
     })
 }

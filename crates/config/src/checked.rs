@@ -7,7 +7,10 @@ use crate::listen::Listen;
 use crate::problem::{Findings, Problem, element, quoted};
 use crate::scope::Scope;
 use crate::servers::{self, Entry, Inherited, Limits};
-use crate::settings::{Activity, Concurrency, Config, Environment, LogLevel, Logging, ToolOutput};
+use crate::settings::{
+    Activity, Concurrency, Config, Environment, LogLevel, Logging, OutputValidation, ToolOutput,
+    ValidationMode,
+};
 use crate::transport::variable_fault;
 use crate::{Secret, Sources, duration, places};
 
@@ -39,6 +42,7 @@ pub(crate) fn build(
         spool_max_bytes: global.count("spool_max_bytes"),
         max_result_size_chars: i64::try_from(global.count("max_result_size_chars")).unwrap_or(i64::MAX),
         output: output(&global),
+        output_validation: output_validation(&global, findings),
         hold_new_servers: global.optional_flag("quarantine_enabled") != Some(false),
         read_only_mode: global.flag("read_only_mode") || sources.overrides.read_only,
         intent_strict: global.flag("intent_declaration.strict_server_validation"),
@@ -143,18 +147,19 @@ fn trusted_hosts(global: &Scope<'_>, findings: &mut Findings) -> Vec<String> {
 }
 
 fn tools_limit(global: &Scope<'_>) -> usize {
-    let limit = match global.count("tools_limit") {
-        0 => Scope::global(&serde_json::Map::new()).count("tools_limit"),
+    usize::try_from(limit(global, "tools_limit")).unwrap_or(usize::MAX)
+}
+
+/// A number for which 0 means the default.
+fn limit(global: &Scope<'_>, key: &str) -> u64 {
+    match global.count(key) {
+        0 => Scope::global(&serde_json::Map::new()).count(key),
         limit => limit,
-    };
-    usize::try_from(limit).unwrap_or(usize::MAX)
+    }
 }
 
 fn output(global: &Scope<'_>) -> ToolOutput {
-    let max_bytes = match global.count("tool_output_max_bytes") {
-        0 => Scope::global(&serde_json::Map::new()).count("tool_output_max_bytes"),
-        bytes => bytes,
-    };
+    let max_bytes = limit(global, "tool_output_max_bytes");
     let mode = global.text("tool_output_file_mode").and_then(|text| u32::from_str_radix(&text, 8).ok());
     let pairs = global.pairs("tool_output_path_map");
     ToolOutput {
@@ -167,6 +172,26 @@ fn output(global: &Scope<'_>) -> ToolOutput {
         path_map: pairs.into_iter().map(|(a, b)| (PathBuf::from(a), PathBuf::from(b))).collect(),
         min_free_bytes: global.count("tool_output_min_free_bytes"),
         max_total_bytes: global.count("tool_output_max_total_bytes"),
+    }
+}
+
+fn output_validation(global: &Scope<'_>, findings: &mut Findings) -> OutputValidation {
+    let mode = global.text("output_validation.mode").and_then(|text| ValidationMode::parse(&text));
+    let mode = mode.unwrap_or(ValidationMode::Warn);
+    let block_missing =
+        global.text("output_validation.missing_structured_content").as_deref() == Some("block");
+    if block_missing && mode == ValidationMode::Off {
+        findings.warn(Problem::new(
+            global.path("output_validation.missing_structured_content"),
+            "has no effect while output_validation.mode is \"off\"",
+            "set the mode to \"warn\" or \"strict\", or take this key out",
+        ));
+    }
+    OutputValidation {
+        mode,
+        max_bytes: limit(global, "output_validation.max_bytes"),
+        max_depth: limit(global, "output_validation.max_depth"),
+        block_missing,
     }
 }
 

@@ -40,7 +40,8 @@ pub use problem::Problem;
 pub use schema::{schema, schema_text};
 pub use secrets::Secret;
 pub use settings::{
-    Activity, Concurrency, Config, Environment, LogLevel, Logging, Server, ToolOutput, Transport,
+    Activity, Concurrency, Config, Environment, LogLevel, Logging, OutputValidation, Server, ToolOutput,
+    Transport, ValidationMode,
 };
 pub use variables::Variables;
 

@@ -42,6 +42,8 @@ pub struct Config {
     pub max_result_size_chars: i64,
     /// Saving answers to files.
     pub output: ToolOutput,
+    /// Checking structured output against the schemas that tools declare.
+    pub output_validation: OutputValidation,
     /// Servers that appear, or are launched differently, after the first start are held (`quarantine_enabled`).
     pub hold_new_servers: bool,
     /// Only tools that say they only read may run.
@@ -180,6 +182,48 @@ pub struct ToolOutput {
     pub min_free_bytes: u64,
     /// What saved files may take per root, in bytes; 0 = no limit.
     pub max_total_bytes: u64,
+}
+
+/// Checking structured output against the schemas that tools declare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputValidation {
+    /// What happens to what does not keep its schema.
+    pub mode: ValidationMode,
+    /// The largest structured output that is checked, in bytes.
+    pub max_bytes: u64,
+    /// The deepest that is checked, a scalar being 1 deep.
+    pub max_depth: u64,
+    /// Whether an answer without the structured output that its tool declares is stopped.
+    pub block_missing: bool,
+}
+
+/// What happens to structured output that does not keep its schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValidationMode {
+    /// It is not looked at.
+    Off,
+    /// It is passed on and recorded.
+    Warn,
+    /// It is stopped.
+    Strict,
+}
+
+impl ValidationMode {
+    /// Reads a mode as the file writes it.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Off, Self::Warn, Self::Strict].into_iter().find(|mode| mode.as_str() == text)
+    }
+
+    /// The mode as the file writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Warn => "warn",
+            Self::Strict => "strict",
+        }
+    }
 }
 
 /// A limit on calls that run at once.

@@ -101,7 +101,7 @@ fn put(object: &mut Map<String, Value>, path: &str, value: Value) {
 /// What a configuration says for a key of the table; `None` for keys that it has no field for.
 fn value_of(config: &Config, path: &str) -> Option<Value> {
     let places = |max: Option<usize>| max.map_or(Value::from(0), Value::from);
-    let Config { output, environment, activity, concurrency, .. } = config;
+    let Config { output, output_validation: validation, environment, activity, concurrency, .. } = config;
     Some(match path {
         "listen" => json!(config.listen.to_string()),
         "data_dir" => json!(config.data_dir),
@@ -137,6 +137,12 @@ fn value_of(config: &Config, path: &str) -> Option<Value> {
         }
         "tool_output_min_free_bytes" => json!(output.min_free_bytes),
         "tool_output_max_total_bytes" => json!(output.max_total_bytes),
+        "output_validation.mode" => json!(validation.mode.as_str()),
+        "output_validation.max_bytes" => json!(validation.max_bytes),
+        "output_validation.max_depth" => json!(validation.max_depth),
+        "output_validation.missing_structured_content" => {
+            json!(if validation.block_missing { "block" } else { "allow" })
+        }
         "environment.inherit_system_safe" => json!(environment.inherit_system_safe),
         "environment.allowed_system_vars" => json!(environment.allowed_system_vars),
         "environment.custom_vars" => json!(environment.custom_vars),

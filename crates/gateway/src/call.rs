@@ -20,7 +20,7 @@ use crate::record::Record;
 use crate::refusal::Refusal;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::{Gateway, admit, answer, failure, progress, rules};
+use crate::{Gateway, admit, answer, check, failure, progress, rules};
 
 /// A call as it came in.
 pub struct Call {
@@ -98,7 +98,7 @@ impl Gateway {
         record.answered(raw.len());
 
         let answer = answer::index(&self.work, raw, &call.cancel).await?;
-        let checked = content::schema::check_output(answer);
+        let checked = check::output(self, &now, &listed, answer, record).await?;
         let redacted = content::clean::clean(checked);
         deliver::deliver(self, redacted, plan, &call.cancel).await
     }

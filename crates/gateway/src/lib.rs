@@ -7,6 +7,7 @@ mod admit;
 mod answer;
 pub mod call;
 pub mod caller;
+mod check;
 mod deliver;
 mod envelope;
 mod failure;
@@ -32,6 +33,7 @@ use std::time::Duration;
 
 use catalog::Catalog;
 use config::Config;
+use content::schema::OutputSchemas;
 use outputfile::{Reservations, RootProblem, Roots};
 use store::{Event, EventType, OpenError, OpenReport, Retention, Store};
 use tokio_util::task::TaskTracker;
@@ -84,6 +86,8 @@ pub struct Gateway {
     store: Arc<Store>,
     upstreams: Upstreams,
     catalog: Arc<RwLock<Arc<Catalog>>>,
+    /// Output schemas that are compiled.
+    schemas: Arc<OutputSchemas>,
     work: Work,
     admission: Admission,
     spools: Arc<Spools>,
@@ -168,6 +172,7 @@ impl Gateway {
             store,
             upstreams,
             catalog,
+            schemas: Arc::default(),
             work: Work::new(),
             admission: Admission::default(),
             spools,

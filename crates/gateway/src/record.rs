@@ -18,6 +18,8 @@ pub struct Record {
     event: Event,
     /// The end is a decision of ours about what may happen.
     decision: bool,
+    /// What was passed on with a warning.
+    warnings: Vec<(Reason, String)>,
     began: Instant,
 }
 
@@ -102,6 +104,7 @@ impl Record {
             in_flight: Some(in_flight),
             event,
             decision: false,
+            warnings: Vec::new(),
             began: Instant::now(),
         })
     }
@@ -128,6 +131,11 @@ impl Record {
         {
             tracing::debug!("the answer could not be noted: {error}");
         }
+    }
+
+    /// Something is passed on with a warning, which gets a `policy_decision` row.
+    pub fn warn(&mut self, reason: Reason, message: String) {
+        self.warnings.push((reason, message));
     }
 
     /// Closes the record by the end of the call.
@@ -174,32 +182,37 @@ impl Record {
         self.decision = refusal.decision;
     }
 
-    /// The rows that end the call; the closing row and, for a decision of ours, its own row.
+    /// The rows that end the call; the closing row, and a row for each decision of ours.
     fn rows(&mut self) -> Vec<Event> {
         self.event.duration_us = u64::try_from(self.began.elapsed().as_micros()).ok();
         let mut rows = vec![self.event.clone()];
+        for (reason, message) in std::mem::take(&mut self.warnings) {
+            rows.push(self.decided(Status::Warning, Some(reason), Some(message)));
+        }
         if self.decision {
-            let mut decision = Event::new(EventType::PolicyDecision, self.event.time_ms);
-            let call = &self.event;
-            decision.source = call.source;
-            for (to, from) in [
-                (&mut decision.caller, &call.caller),
-                (&mut decision.session, &call.session),
-                (&mut decision.client_name, &call.client_name),
-                (&mut decision.client_version, &call.client_version),
-                (&mut decision.request_id, &call.request_id),
-                (&mut decision.server, &call.server),
-                (&mut decision.tool, &call.tool),
-                (&mut decision.variant, &call.variant),
-                (&mut decision.message, &call.message),
-            ] {
-                to.clone_from(from);
-            }
-            decision.status = call.status;
-            decision.reason = call.reason;
-            rows.push(decision);
+            rows.push(self.decided(self.event.status, self.event.reason, self.event.message.clone()));
         }
         rows
+    }
+
+    /// The row of a decision about this call.
+    fn decided(&self, status: Status, reason: Option<Reason>, message: Option<String>) -> Event {
+        let mut decision = Event::new(EventType::PolicyDecision, self.event.time_ms);
+        let call = &self.event;
+        decision.source = call.source;
+        for (to, from) in [
+            (&mut decision.caller, &call.caller),
+            (&mut decision.session, &call.session),
+            (&mut decision.client_name, &call.client_name),
+            (&mut decision.client_version, &call.client_version),
+            (&mut decision.request_id, &call.request_id),
+            (&mut decision.server, &call.server),
+            (&mut decision.tool, &call.tool),
+            (&mut decision.variant, &call.variant),
+        ] {
+            to.clone_from(from);
+        }
+        Event { status, reason, message, ..decision }
     }
 
     #[expect(clippy::disallowed_methods, reason = "the one place where records are closed")]

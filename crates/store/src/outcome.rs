@@ -25,10 +25,24 @@ struct Outcome {
     response_bytes: Option<u64>,
     #[serde(rename = "f")]
     file: Option<File>,
-    /// The end was a decision of ours, which has a row of its own.
-    #[serde(rename = "x")]
-    decision: bool,
+    /// Decisions of ours about the call, each of which has a row of its own.
+    #[serde(rename = "z", default)]
+    decisions: Vec<Decision>,
 }
+
+#[derive(Serialize, Deserialize)]
+struct Decision {
+    #[serde(rename = "s")]
+    status: String,
+    #[serde(rename = "r")]
+    reason: Option<String>,
+    /// Left out if it is that of the call.
+    #[serde(rename = "m", default, skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+/// Decisions of one call that a slot holds.
+const MAX_DECISIONS: usize = 4;
 
 #[derive(Serialize, Deserialize)]
 struct File {
@@ -55,14 +69,26 @@ pub(crate) fn encode(kind: EventType, rows: &[Event], room: usize) -> Option<Vec
         request_bytes: row.request_bytes,
         response_bytes: row.response_bytes,
         file: row.saved.as_ref().map(File::of),
-        decision: rows.iter().any(|row| row.kind == EventType::PolicyDecision),
+        decisions: decisions(row, rows),
     };
     let bytes = serde_json::to_vec(&outcome).ok()?;
     if bytes.len() <= room {
         return Some(bytes);
     }
     outcome.message = None;
+    outcome.decisions.iter_mut().for_each(|decision| decision.message = None);
     serde_json::to_vec(&outcome).ok().filter(|bytes| bytes.len() <= room)
+}
+
+fn decisions(row: &Event, rows: &[Event]) -> Vec<Decision> {
+    let decided = rows.iter().filter(|row| row.kind == EventType::PolicyDecision).take(MAX_DECISIONS);
+    decided
+        .map(|decision| Decision {
+            status: decision.status.as_str().to_owned(),
+            reason: decision.reason.map(|reason| reason.as_str().to_owned()),
+            message: decision.message.clone().filter(|_| decision.message != row.message),
+        })
+        .collect()
 }
 
 /// The rows of a call that ended so, `begun` being what its slot says of its beginning.
@@ -82,19 +108,25 @@ pub(crate) fn rows(begun: &Event, bytes: &[u8]) -> Option<Vec<Event>> {
         response_truncated: true,
         ..begun.clone()
     };
-    let decision = outcome.decision.then(|| Event {
-        id: new_id(),
-        kind: EventType::PolicyDecision,
-        upstream_ran: None,
-        duration_us: None,
-        request_bytes: None,
-        response_bytes: None,
-        saved: None,
-        arguments_truncated: false,
-        response_truncated: false,
-        ..row.clone()
+    let decided = outcome.decisions.into_iter().filter_map(|decision| {
+        Some(Event {
+            id: new_id(),
+            kind: EventType::PolicyDecision,
+            status: Status::parse(&decision.status)?,
+            reason: decision.reason.as_deref().and_then(Reason::parse),
+            message: decision.message.or_else(|| row.message.clone()),
+            upstream_ran: None,
+            duration_us: None,
+            request_bytes: None,
+            response_bytes: None,
+            saved: None,
+            arguments_truncated: false,
+            response_truncated: false,
+            ..row.clone()
+        })
     });
-    Some(std::iter::once(row).chain(decision).collect())
+    let decided: Vec<Event> = decided.collect();
+    Some(std::iter::once(row).chain(decided).collect())
 }
 
 impl File {
@@ -138,20 +170,29 @@ mod tests {
             size: 3,
             ctime_ns: -4,
         });
-        vec![row, Event::new(EventType::PolicyDecision, 5)]
+        let mut warned = Event::new(EventType::PolicyDecision, 5);
+        warned.status = Status::Warning;
+        warned.reason = Some(Reason::OutputSchema);
+        warned.message = Some("w".repeat(40));
+        let mut decided = Event::new(EventType::PolicyDecision, 5);
+        (decided.status, decided.reason, decided.message) = (row.status, row.reason, row.message.clone());
+        vec![row, warned, decided]
     }
 
     #[test]
-    fn an_end_survives_the_slot_with_its_file_and_its_decision() {
+    fn an_end_survives_the_slot_with_its_file_and_its_decisions() {
         let rows_before = ended();
         let begun = Event::new(EventType::ToolCall, 5);
         let bytes = encode(EventType::ToolCall, &rows_before, 1000).unwrap();
         let after = rows(&begun, &bytes).unwrap();
-        assert_eq!(after.len(), 2);
+        assert_eq!(after.len(), 3);
         assert_eq!(after[0].id, begun.id);
         assert_eq!((after[0].status, after[0].reason), (Status::Blocked, Some(Reason::SaveExists)));
         assert_eq!(after[0].saved, rows_before[0].saved);
-        assert_eq!((after[1].kind, after[1].reason), (EventType::PolicyDecision, Some(Reason::SaveExists)));
+        for (read, written) in after.iter().zip(&rows_before) {
+            assert_eq!((read.kind, read.status, read.reason), (written.kind, written.status, written.reason));
+            assert_eq!(read.message, written.message);
+        }
     }
 
     #[test]

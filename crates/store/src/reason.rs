@@ -89,7 +89,7 @@ words! {
         SaveNotDurable = "save_not_durable",
         /// The answer held a secret and policy says to stop it.
         OutputSanitisation = "output_sanitisation",
-        /// The answer does not fit the output schema of the tool and policy says to stop it.
+        /// The answer does not keep the output schema that its tool declares, or could not be checked against it.
         OutputSchema = "output_schema",
         /// A part of the answer could not be looked into and policy says to stop it.
         Unscanned = "unscanned",

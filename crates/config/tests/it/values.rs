@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use config::{OutputValidation, ValidationMode};
 use serde_json::json;
 
 use crate::{bad, check, good, lines, only_problem, warned};
@@ -175,6 +176,31 @@ fn protections_that_are_not_there_are_refused_and_their_absence_is_fine() {
     ] {
         assert!(warned(text).is_empty(), "{text}: {}", lines(&warned(text)));
     }
+}
+
+#[test]
+fn output_validation_is_obeyed_and_zero_means_the_default() {
+    let plain = good("{}").output_validation;
+    assert_eq!((plain.mode, plain.max_bytes, plain.max_depth), (ValidationMode::Warn, 5 << 20, 64));
+    assert!(!plain.block_missing);
+    let zero = good(r#"{"output_validation": {"mode": "", "max_bytes": 0, "max_depth": 0}}"#);
+    assert_eq!(zero.output_validation, plain);
+    let set = good(
+        r#"{"output_validation": {"mode": "strict", "max_bytes": 7, "max_depth": 9,
+            "missing_structured_content": "block"}}"#,
+    );
+    let wanted =
+        OutputValidation { mode: ValidationMode::Strict, max_bytes: 7, max_depth: 9, block_missing: true };
+    assert_eq!(set.output_validation, wanted);
+    let problem = only_problem(r#"{"output_validation": {"mode": "loud"}}"#);
+    assert_eq!(problem.path, "$.output_validation.mode");
+    assert_eq!(
+        only_problem(r#"{"output_validation": {"max_depth": -1}}"#).path,
+        "$.output_validation.max_depth"
+    );
+    let told = warned(r#"{"output_validation": {"mode": "off", "missing_structured_content": "block"}}"#);
+    assert_eq!(told.len(), 1, "{}", lines(&told));
+    assert!(told[0].message.contains("has no effect while"), "{}", told[0]);
 }
 
 #[test]

@@ -1,18 +1,45 @@
 //! Cleaning: the one place where a [`Redacted`] is made.
+//!
+//! An answer is read as a stream of windows. Each is a *view*: the text of its string literals with the escapes undone, and a map
+//! back to the raw bytes. From a view others are taken: what is JSON inside a text decoded once more, what is not seen taken out,
+//! base64 decoded. Detectors look at each of them, and what they find becomes one sorted list of edits to the raw bytes.
 
+mod blobs;
+mod cleaning;
+mod detect;
 mod edits;
+mod findings;
+mod marks;
+mod pass;
+mod runs;
+mod scrub;
+mod strip;
+mod text;
+mod view;
+mod windows;
+mod words;
 
 use std::sync::Arc;
 
 use jsonspan::Span;
 
+pub use cleaning::{Action, Cleaning};
+pub use detect::{
+    Categories, Category, CustomPattern, CustomPatterns, PatternError, RuleInfo, Severity, rules,
+};
 pub use edits::Edit;
 pub(crate) use edits::{Edits, RawStream};
+pub use findings::{Blocked, Finding, Findings};
+pub use pass::MAX_EDITS;
+pub use scrub::{Forwarded, MIN_ANYWHERE};
+pub use strip::StripClasses;
+pub use text::{clean_json, clean_text};
 
 use crate::answer::{Answer, BlockKind};
 use crate::rendition::{Format, JsonReader, NoRendition, Rendition};
 use crate::schema::Checked;
 use crate::shape;
+use pass::Pass;
 
 /// An answer that may be delivered, kept and recorded: the raw bytes and a sorted list of edits to them.
 ///
@@ -25,14 +52,65 @@ pub struct Redacted {
 pub(crate) struct Inner {
     pub(crate) answer: Answer,
     pub(crate) edits: Edits,
+    pub(crate) findings: Findings,
 }
 
-/// Makes a checked answer fit to pass on.
+/// Makes a checked answer fit to pass on, with nothing to be done to it.
 #[must_use]
 pub fn clean(checked: Checked) -> Redacted {
+    untouched(checked.into_answer())
+}
+
+/// Makes a checked answer fit to pass on. Reads it once more, in windows, unless nothing is to be done. `cancel` is asked before
+/// each window.
+///
+/// Every string is looked at, keys too, whatever it belongs to. Base64 `data` and `blob` are looked into if the bytes are UTF-8
+/// text, and are never stripped.
+///
+/// # Errors
+/// If the answer must not be passed on, or could not be read.
+pub fn clean_with(
+    checked: Checked,
+    cleaning: &Cleaning,
+    cancel: &dyn Fn() -> bool,
+) -> Result<Redacted, Blocked> {
     let answer = checked.into_answer();
-    let edits = Edits::merge(Vec::new(), answer.len());
-    Redacted { inner: Arc::new(Inner { answer, edits }) }
+    if cleaning.is_off() {
+        return Ok(untouched(answer));
+    }
+    let mut blobs: Vec<Span> =
+        answer.blocks().iter().filter_map(|block| block.data).map(Span::inside).collect();
+    blobs.sort_unstable_by_key(|span| span.start);
+    let place = |offset| place(&answer, offset);
+    let mut pass = Pass::new(cleaning, &place);
+    pass.run(answer.raw().as_ref(), &blobs, cancel)?;
+    if cleaning.refuses_unscanned() && pass.unscanned > 0 {
+        return Err(Blocked::Unscanned { bytes: pass.unscanned });
+    }
+    let (edits, findings) = pass.finish();
+    Ok(Redacted { inner: Arc::new(Inner { answer, edits, findings }) })
+}
+
+fn untouched(answer: Answer) -> Redacted {
+    Redacted { inner: Arc::new(Inner { answer, edits: Edits::default(), findings: Findings::default() }) }
+}
+
+/// What lies at a raw offset: a pointer to a block, a part of one, or a member, without any key that the upstream chose.
+fn place(answer: &Answer, offset: u64) -> String {
+    let holds = |span: Option<Span>| span.is_some_and(|span| (span.start..span.end).contains(&offset));
+    let index = answer.blocks().partition_point(|block| block.span.end <= offset);
+    if let Some(block) = answer.blocks().get(index).filter(|block| holds(Some(block.span))) {
+        let part = match block.kind {
+            BlockKind::ResourceText | BlockKind::ResourceBlob if holds(block.text) => "/resource/text",
+            BlockKind::ResourceBlob if holds(block.data) => "/resource/blob",
+            _ if holds(block.text) => "/text",
+            _ if holds(block.data) => "/data",
+            _ => "",
+        };
+        return format!("/content/{index}{part}");
+    }
+    let structured = holds(answer.structured());
+    (if structured { "/structuredContent" } else { "/" }).to_owned()
 }
 
 impl Redacted {
@@ -67,9 +145,14 @@ impl Redacted {
     }
 
     /// What cleaning changed, in the order of the text.
+    pub fn edits(&self) -> impl ExactSizeIterator<Item = Edit<'_>> {
+        self.inner.edits.iter()
+    }
+
+    /// What cleaning found.
     #[must_use]
-    pub fn edits(&self) -> &[Edit] {
-        self.inner.edits.list()
+    pub fn findings(&self) -> &Findings {
+        &self.inner.findings
     }
 
     /// Number of bytes that [`json`](Self::json) gives.

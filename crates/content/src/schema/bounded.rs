@@ -2,15 +2,16 @@
 //!
 //! A chain of `$ref` can run the stack out, and a few dozen of them that each lead to two others make more work than there is
 //! time. The validator has no bound of its own, so every reference is put behind a keyword of ours that counts visits and
-//! measures the stack. Where the bound is reached the check is given up, by an unwinding that carries no message and that
-//! [`run`] catches.
+//! measures the stack. What looks at a value of ours pays for it with [`spend`]. Where a bound is reached the check is given
+//! up, by an unwinding that carries no message and that [`run`] catches.
 
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-use jsonschema::{Keyword, ValidationError};
+use jsonschema::json::Json;
+use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
 /// The keyword of ours. No schema in the world has it.
@@ -22,6 +23,10 @@ pub(super) const MAX_VISITS: u32 = 100_000;
 const MAX_TIME: Duration = Duration::from_secs(2);
 /// The clock is read once in so many visits.
 const VISITS_PER_LOOK: u32 = 64;
+/// The clock is read once in so many units of work, by the power of two.
+const WORK_PER_LOOK: u32 = 16;
+/// Memory that one compiled pattern may take, and its cache again, in bytes.
+const MAX_PATTERN_BYTES: usize = 64 * 1024;
 /// Stack used by one check, in bytes, before a reference is followed no further. The smallest threads have 2 MiB.
 const MAX_STACK: usize = 512 * 1024;
 /// Different patterns in a schema: each takes memory when compiled.
@@ -37,6 +42,8 @@ const MAPS: [&str; 6] =
 
 thread_local! {
     static VISITS_LEFT: Cell<u32> = const { Cell::new(0) };
+    static WORK_LEFT: Cell<u64> = const { Cell::new(0) };
+    static PRICE: Cell<u64> = const { Cell::new(1) };
     static STACK_BASE: Cell<usize> = const { Cell::new(0) };
     static UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
@@ -44,14 +51,65 @@ thread_local! {
 /// Carried by the unwinding.
 struct GivenUp;
 
-/// Runs a check on this thread that may follow so many references; `None` if it was given up, or if the validator panicked.
-pub(super) fn run<T>(visits: u32, check: impl FnOnce() -> T) -> Option<T> {
-    VISITS_LEFT.set(visits);
+/// What one check may take before it is given up.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allowance {
+    /// References followed.
+    pub(super) visits: u32,
+    /// Units of work, as [`spend`] counts them.
+    pub(super) work: u64,
+    /// What a unit costs, for checks that keep something of all that they look at.
+    pub(super) price: u64,
+    /// Time, looked at now and then: the net under prices that are wrong.
+    pub(super) time: Duration,
+}
+
+impl Allowance {
+    /// For checks of values that nobody pays for.
+    pub(super) fn of_visits(visits: u32) -> Allowance {
+        Allowance { visits, work: 0, price: 1, time: MAX_TIME }
+    }
+}
+
+/// Runs a check on this thread that may take so much; `None` if it was given up, or if the validator panicked.
+pub(super) fn run<T>(allowance: Allowance, check: impl FnOnce() -> T) -> Option<T> {
+    VISITS_LEFT.set(allowance.visits);
+    WORK_LEFT.set(allowance.work);
+    PRICE.set(allowance.price);
     STACK_BASE.set(stack_address());
-    UNTIL.set(Instant::now().checked_add(MAX_TIME));
+    UNTIL.set(Instant::now().checked_add(allowance.time));
     let done = catch_unwind(AssertUnwindSafe(check));
     VISITS_LEFT.set(0);
+    WORK_LEFT.set(0);
     done.ok()
+}
+
+/// Takes units of work, each about ten nanoseconds, from the check that runs on this thread.
+#[inline]
+pub(super) fn spend(units: u64) {
+    let before = WORK_LEFT.get();
+    let Some(left) = before.checked_sub(units.saturating_mul(PRICE.get())) else { give_up() };
+    WORK_LEFT.set(left);
+    if before >> WORK_PER_LOOK != left >> WORK_PER_LOOK && is_late() {
+        give_up();
+    }
+}
+
+/// Gives the check that runs on this thread up if it has used too much of the stack.
+#[inline]
+pub(super) fn keep_stack() {
+    if STACK_BASE.get().abs_diff(stack_address()) > MAX_STACK {
+        give_up();
+    }
+}
+
+fn is_late() -> bool {
+    UNTIL.get().is_none_or(|until| Instant::now() > until)
+}
+
+#[cold]
+fn give_up() -> ! {
+    resume_unwind(Box::new(GivenUp))
 }
 
 #[inline(never)]
@@ -66,25 +124,35 @@ pub(super) struct Visit;
 impl Visit {
     fn count() {
         let left = VISITS_LEFT.get();
-        let is_late =
-            || left.is_multiple_of(VISITS_PER_LOOK) && UNTIL.get().is_none_or(|until| Instant::now() > until);
-        if left == 0 || STACK_BASE.get().abs_diff(stack_address()) > MAX_STACK || is_late() {
-            resume_unwind(Box::new(GivenUp));
+        keep_stack();
+        if left == 0 || (left.is_multiple_of(VISITS_PER_LOOK) && is_late()) {
+            give_up();
         }
         VISITS_LEFT.set(left - 1);
     }
 }
 
-impl<'i> Keyword<'i> for Visit {
-    fn validate(&self, _: &'i Value) -> Result<(), ValidationError<'i>> {
+impl<'i, F: Json> Keyword<'i, F> for Visit {
+    fn validate(&self, _: F::Node<'i>) -> Result<(), ValidationError<'i>> {
         Visit::count();
         Ok(())
     }
 
-    fn is_valid(&self, _: &'i Value) -> bool {
+    fn is_valid(&self, _: F::Node<'i>) -> bool {
         Visit::count();
         true
     }
+}
+
+/// Compiles a schema that was put behind [`guard`]: nothing is fetched, and patterns are linear and bounded.
+pub(super) fn build<F: Json>(schema: &Value) -> Result<Validator<F>, ValidationError<'static>> {
+    let patterns = PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
+    jsonschema::options_for::<F>()
+        .with_pattern_options(patterns)
+        .with_keyword(KEYWORD, |_, _, _| Ok(Box::new(Visit) as Box<dyn for<'i> Keyword<'i, F>>))
+        .should_validate_formats(false)
+        .offline()
+        .build(schema)
 }
 
 /// Number of JSON values in `value`, itself included.
@@ -97,12 +165,18 @@ pub(super) fn count_values(value: &Value) -> usize {
 }
 
 /// What a schema may cost.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Cost {
     /// JSON values in the schema.
     pub(super) values: usize,
     /// Places where a pattern is matched.
-    pub(super) patterns: usize,
+    pub(super) pattern_uses: usize,
+    /// The different patterns.
+    pub(super) patterns: Vec<String>,
+    /// The schema leads from one place in it to another.
+    pub(super) references: bool,
+    /// It had more of the `unevaluated` keywords than can be afforded, and lost them.
+    pub(super) lost_unevaluated: bool,
     /// A fault in `anyOf` or `oneOf` is told with the faults of every branch.
     pub(super) branches: bool,
 }
@@ -125,7 +199,14 @@ pub(super) fn guard(schema: &mut Value) -> Result<Cost, String> {
     let drop_unevaluated =
         seen.unevaluated > 0 && (seen.unevaluated > MAX_UNEVALUATED || seen.references > MAX_UNEVALUATED);
     rewrite(schema, false, lone_refs, drop_unevaluated)?;
-    Ok(Cost { values, patterns: seen.pattern_uses, branches: seen.branches })
+    Ok(Cost {
+        values,
+        pattern_uses: seen.pattern_uses,
+        patterns: seen.patterns.into_iter().collect(),
+        references: seen.references > 0,
+        lost_unevaluated: drop_unevaluated,
+        branches: seen.branches,
+    })
 }
 
 /// What a schema holds.

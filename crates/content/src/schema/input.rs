@@ -3,11 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
+use jsonschema::{ValidationError, Validator};
 use jsonspan::{Event, Scanner};
 use serde_json::Value;
 
-use super::bounded::{self, Cost, MAX_VISITS, Visit, count_values, guard};
+use super::bounded::{self, Allowance, Cost, MAX_VISITS, count_values, guard};
 
 /// The largest schema, in bytes, that is compiled.
 pub const MAX_SCHEMA_BYTES: usize = 1 << 20;
@@ -20,7 +20,6 @@ const MAX_WORK: usize = 50_000_000;
 const MAX_MATCHING: usize = 256 * 1024;
 /// As `MAX_WORK`, where the faults are listed: each may take some hundred bytes.
 const MAX_LISTING: usize = 200_000;
-const MAX_PATTERN_BYTES: usize = 64 * 1024;
 const MAX_LINE_BYTES: usize = 500;
 const MAX_LISTED_FAULTS: usize = 20;
 
@@ -62,7 +61,8 @@ impl InputSchema {
         jsonspan::check(raw.as_bytes())
             .map_err(|error| one_line([format!("the arguments are not valid JSON: {error}")]))?;
         let Ok(compiled) = &self.compiled else { return Ok(()) };
-        if raw.len() > MAX_ARGUMENTS_BYTES || raw.len().saturating_mul(compiled.cost.patterns) > MAX_MATCHING
+        if raw.len() > MAX_ARGUMENTS_BYTES
+            || raw.len().saturating_mul(compiled.cost.pattern_uses) > MAX_MATCHING
         {
             return Ok(());
         }
@@ -90,7 +90,7 @@ impl Compiled {
             serde_json::from_str(raw).map_err(|error| format!("the schema cannot be read: {error}"))?;
         let cost = guard(&mut schema).map_err(|problem| format!("the schema cannot be used: {problem}"))?;
         // A fault inside the validator must cost this schema, not the program.
-        match catch_unwind(AssertUnwindSafe(|| build(&schema))) {
+        match catch_unwind(AssertUnwindSafe(|| bounded::build(&schema))) {
             Ok(Ok(validator)) => Ok(Compiled { validator, cost }),
             Ok(Err(error)) => Err(format!("the schema is not valid: {error}")),
             Err(_) => Err("the schema cannot be compiled".to_owned()),
@@ -100,13 +100,12 @@ impl Compiled {
     /// The faults in one line; `None` if there are none, or if it cannot be told at a reasonable price.
     fn faults(&self, arguments: &Value) -> Option<String> {
         let work = count_values(arguments).saturating_mul(self.cost.values);
-        if work > MAX_WORK || bounded::run(MAX_VISITS, || self.validator.is_valid(arguments)) != Some(false) {
+        if work > MAX_WORK || run(MAX_VISITS, || self.validator.is_valid(arguments)) != Some(false) {
             return None;
         }
         let visits = u32::try_from(MAX_LISTING / work.max(1)).unwrap_or(MAX_VISITS);
-        let listed = if work <= MAX_LISTING { bounded::run(visits, || self.list(arguments)) } else { None };
-        let first =
-            || if self.cost.branches { None } else { bounded::run(MAX_VISITS, || self.first(arguments)) };
+        let listed = if work <= MAX_LISTING { run(visits, || self.list(arguments)) } else { None };
+        let first = || if self.cost.branches { None } else { run(MAX_VISITS, || self.first(arguments)) };
         Some(listed.or_else(first).unwrap_or_else(|| "the arguments do not fit the input schema".to_owned()))
     }
 
@@ -119,14 +118,8 @@ impl Compiled {
     }
 }
 
-fn build(schema: &Value) -> Result<Validator, ValidationError<'static>> {
-    let patterns = PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
-    jsonschema::options()
-        .with_pattern_options(patterns)
-        .with_keyword(bounded::KEYWORD, |_, _, _| Ok(Box::new(Visit) as Box<dyn for<'i> Keyword<'i>>))
-        .should_validate_formats(false)
-        .offline()
-        .build(schema)
+fn run<T>(visits: u32, check: impl FnOnce() -> T) -> Option<T> {
+    bounded::run(Allowance::of_visits(visits), check)
 }
 
 fn describe(error: &ValidationError<'_>) -> String {
@@ -141,7 +134,7 @@ fn describe(error: &ValidationError<'_>) -> String {
 }
 
 /// Joins by `; `, makes one line of it and cuts it at a character boundary.
-fn one_line(parts: impl IntoIterator<Item = String>) -> String {
+pub(super) fn one_line(parts: impl IntoIterator<Item = String>) -> String {
     let joined = parts.into_iter().collect::<Vec<_>>().join("; ");
     let mut line: String = joined.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     if line.len() > MAX_LINE_BYTES {

@@ -20,6 +20,7 @@ mod fidelity;
 mod http;
 mod lifecycle;
 mod operators;
+mod output_validation;
 mod paths;
 mod records;
 mod refusals;

@@ -6,6 +6,8 @@ use crate::clean::Redacted;
 use crate::rendition::TextReader;
 use crate::source::CHUNK;
 
+pub mod toon;
+
 const NO_TEXT: &str = "the tool reported an error and gave no text";
 
 pub(crate) fn preview(redacted: &Redacted, max_chars: usize) -> (String, bool) {
