@@ -137,6 +137,9 @@ struct Place {
 impl Place {
     fn new(dir: &Path) -> Result<Self, String> {
         let dir = std::path::absolute(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+        if !dir.is_dir() {
+            return Err(format!("{}: is not there, or is no directory", dir.display()));
+        }
         let dir = dir.join(format!("writer-{}", std::process::id()));
         let place = Self { root: dir.join("saved"), dir };
         for made in [place.root.clone(), place.dir.join("config"), place.dir.join("data")] {
