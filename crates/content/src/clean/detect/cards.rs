@@ -78,7 +78,12 @@ fn number(text: &[u8], at: usize) -> Option<usize> {
         None => true,
         Some(_) => is_grouped(groups.get(..=group)?),
     };
-    (grouped && stands_alone(text, at, end, separator) && is_brand(digits) && luhn(digits)).then_some(end)
+    (grouped
+        && (count < 19 || separator.is_some())
+        && stands_alone(text, at, end, separator)
+        && is_brand(digits)
+        && luhn(digits))
+    .then_some(end)
 }
 
 fn is_grouped(groups: &[usize]) -> bool {

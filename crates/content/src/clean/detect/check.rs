@@ -7,6 +7,7 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 use super::super::view::EDGE;
+use super::randomness::{entropy, is_identifier, is_plain_word, is_wordy, mixes};
 
 /// A match with what stands around it.
 pub(crate) struct Context<'a> {
@@ -127,12 +128,11 @@ impl<'a> Context<'a> {
             _ => {}
         }
         let value = self.value();
-        let is_name = |part: &[u8]| {
-            part.first().is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'$'))
-                && part.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$'))
-                && is_wordy(part)
-        };
-        value.contains(&b'.') && value.split(|byte| *byte == b'.').all(is_name)
+        if memchr::memmem::find(value, b"::").is_some() {
+            return true;
+        }
+        let mut parts = value.split(|byte| *byte == b'.').peekable();
+        parts.peek().is_some() && parts.all(is_identifier)
     }
 }
 
@@ -145,17 +145,6 @@ pub(crate) fn is_random(context: &Context<'_>) -> bool {
     let value = context.value();
     let is_words = value.split(|byte| !byte.is_ascii_alphanumeric()).all(is_plain_word);
     mixes(value) && entropy(value) >= 3.0 && !is_template(value) && !is_words
-}
-
-/// Letters of one case and at most two digits after them, or a number of four digits.
-fn is_plain_word(part: &[u8]) -> bool {
-    let digits = part.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-    let letters = part.get(..part.len() - digits).unwrap_or_default();
-    if letters.is_empty() {
-        return digits <= 4;
-    }
-    let one_case = letters.iter().all(u8::is_ascii_lowercase) || letters.iter().all(u8::is_ascii_uppercase);
-    one_case && digits <= 2 && letters.len() <= 20
 }
 
 pub(crate) fn is_aws_id(context: &Context<'_>) -> bool {
@@ -303,96 +292,4 @@ fn is_variable(value: &[u8]) -> bool {
 
 fn is_template(value: &[u8]) -> bool {
     TEMPLATES.iter().any(|template| memchr::memmem::find(value, template).is_some())
-}
-
-/// Letters with digits, or letters of both cases.
-fn mixes(value: &[u8]) -> bool {
-    let has = |kind: fn(&u8) -> bool| value.iter().any(kind);
-    let (lower, upper, digit) =
-        (has(u8::is_ascii_lowercase), has(u8::is_ascii_uppercase), has(u8::is_ascii_digit));
-    (lower && upper) || (digit && (lower || upper))
-}
-
-/// Bits for each byte, by how often each byte occurs.
-pub(crate) fn entropy(value: &[u8]) -> f32 {
-    let mut counts = [0_u16; 256];
-    for &byte in value.iter().take(1024) {
-        if let Some(count) = counts.get_mut(usize::from(byte)) {
-            *count += 1;
-        }
-    }
-    let total = f32::from(counts.iter().sum::<u16>());
-    let bits = |count: u16| -f32::from(count) * (f32::from(count) / total).log2();
-    counts.iter().filter(|count| **count > 0).map(|&count| bits(count)).sum::<f32>() / total.max(1.0)
-}
-
-/// True if the value is words, as in the name of a thing, with short numbers between them.
-pub(crate) fn is_wordy(value: &[u8]) -> bool {
-    value.split(|byte| !byte.is_ascii_alphanumeric()).all(is_word)
-}
-
-fn is_word(part: &[u8]) -> bool {
-    let digits = part.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-    let letters = part.get(..part.len() - digits).unwrap_or_default();
-    if letters.is_empty() {
-        return digits <= 4;
-    }
-    part.len() <= 3 || (digits <= 1 && letters.iter().all(u8::is_ascii_alphabetic) && is_camel(letters))
-}
-
-/// Letters of one case, or words of three letters or more that begin with a capital, the first perhaps without one.
-fn is_camel(letters: &[u8]) -> bool {
-    if letters.iter().all(u8::is_ascii_uppercase) || letters.iter().all(u8::is_ascii_lowercase) {
-        return letters.len() <= 20;
-    }
-    let (mut word, mut capitals, mut words) = (0, 0, 0);
-    for (at, byte) in letters.iter().enumerate() {
-        if !byte.is_ascii_uppercase() {
-            word += 1;
-            continue;
-        }
-        let short = at > 0 && capitals <= 1 && word < if words == 0 { 2 } else { 3 };
-        let in_a_row = at > 0 && letters.get(at - 1).is_some_and(u8::is_ascii_uppercase);
-        if short && !in_a_row {
-            return false;
-        }
-        capitals = if in_a_row { capitals + 1 } else { 1 };
-        if !in_a_row {
-            words += 1;
-            word = 0;
-        }
-        word += 1;
-    }
-    word >= 3
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_no_secrets() {
-        for words in [
-            "my-secret-name-2024",
-            "accessTokenProvider",
-            "AccessTokenProvider2",
-            "us-east-1",
-            "VALUE_OF_THIS",
-            "node_modules/foo/index.js",
-            "v2",
-            "HTTPServerError",
-        ] {
-            assert!(is_wordy(words.as_bytes()), "{words}");
-        }
-        for random in ["aB3dE5fG7hI9", "f3a9c2e17b", "QmFzZTY0IGlzIGZ1bg", "550e8400-e29b-41d4"] {
-            assert!(!is_wordy(random.as_bytes()), "{random}");
-        }
-    }
-
-    #[test]
-    fn entropy_counts_bits() {
-        assert!(entropy(b"aaaaaaaa") < 0.01);
-        assert!((entropy(b"abcdefgh") - 3.0).abs() < 0.01);
-        assert!(entropy(b"").abs() < 0.01);
-    }
 }

@@ -5,6 +5,7 @@ mod check;
 mod custom;
 mod keys;
 mod named;
+mod randomness;
 mod rules;
 mod rules_api;
 mod rules_auth;
