@@ -99,9 +99,9 @@ def page(told, minutes, bench):
     text = [
         "# The writer's laboratory",
         "",
-        "What attacked `outputfile` in one run of `make laboratory`, and how often. Every figure was counted by the test that it is of; in",
-        "each case the promises of the [writer](../crates/outputfile/README.md) were looked at afterwards, and all of them held. The",
-        "counts of races and fuzzing differ from run to run.",
+        "What attacked `outputfile` in one run of `make laboratory`, and how often. Every figure was counted by its own",
+        "test; in each case the promises of the [writer](../crates/outputfile/README.md) were looked at afterwards, and all",
+        "of them held. The counts of races and fuzzing differ from run to run.",
         "",
         f"{platform.system()} {platform.release().split('-')[0]}, {os.cpu_count()} cores, {sum(minutes.values()):.0f} minutes.",
     ]
