@@ -494,11 +494,13 @@ fn control_characters_are_stripped_and_letters_stay() {
     }
     // In every string, but not in base64 data; never over the end of a string.
     let raw = r#"{"content":[{"type":"image","data":"QQ\u200b=="},{"type":"resource_link","uri":"u\u200b"}],"structuredContent":{"k\u001b[":"[31\u001b"},"x":["m\u202e"]}"#;
-    let out = String::from_utf8(json(&clean(raw, &strip(StripClasses::ALL)))).unwrap();
-    assert_eq!(
-        out,
-        r#"{"content":[{"type":"image","data":"QQ\u200b=="},{"type":"resource_link","uri":"u"}],"structuredContent":{"k[":"[31"},"x":["m"]}"#
-    );
+    for cleaning in [strip(StripClasses::ALL), redacting().strip(StripClasses::ALL)] {
+        let out = String::from_utf8(json(&clean(raw, &cleaning))).unwrap();
+        assert_eq!(
+            out,
+            r#"{"content":[{"type":"image","data":"QQ\u200b=="},{"type":"resource_link","uri":"u"}],"structuredContent":{"k[":"[31"},"x":["m"]}"#
+        );
+    }
 }
 
 #[test]

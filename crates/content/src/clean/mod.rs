@@ -8,6 +8,7 @@ mod blobs;
 mod cleaning;
 mod detect;
 mod edits;
+mod escape;
 mod findings;
 mod marks;
 mod pass;

@@ -34,6 +34,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) work: u64,
     /// Places in the window that is being looked at, and their marks.
     found: Vec<(Range<usize>, u32)>,
+    /// Insides of base64 literals that the windows show all the same.
+    shown: Vec<Span>,
     /// How many cuts were asked whether they block.
     asked: usize,
     /// What was only to be counted and has been.
@@ -74,6 +76,7 @@ impl<'a> Pass<'a> {
             unscanned: 0,
             work: 0,
             found,
+            shown: Vec::new(),
             asked: 0,
             counted: Findings::default(),
             hides: false,
@@ -118,16 +121,14 @@ impl<'a> Pass<'a> {
         }
         let mut skips = Vec::new();
         for &span in blobs.iter().filter(|span| !span.is_empty()) {
-            match blobs::look(self, source, span, cancel)? {
-                Blob::Text => {}
-                Blob::Binary => {
-                    self.unscanned += span.len();
-                    // So short that it may be a plain secret in the wrong place.
-                    if span.len() <= SHORT {
-                        continue;
-                    }
-                }
-                Blob::NotBase64 => continue,
+            let blob = blobs::look(self, source, span, cancel)?;
+            if matches!(blob, Blob::Binary) {
+                self.unscanned += span.len();
+            }
+            // What is no text may be a plain secret in the wrong place, if it is so short.
+            if matches!(blob, Blob::NotBase64) || (matches!(blob, Blob::Binary) && span.len() <= SHORT) {
+                self.shown.push(span);
+                continue;
             }
             skips.push(span);
             self.check_bounds()?;
@@ -155,6 +156,12 @@ impl<'a> Pass<'a> {
             }
         }
         Ok(())
+    }
+
+    /// True for what belongs to a base64 literal: it is never stripped.
+    fn is_shown(&self, raw: u64) -> bool {
+        let next = self.shown.partition_point(|span| span.end <= raw);
+        self.shown.get(next).is_some_and(|span| span.start <= raw)
     }
 
     /// Counts the secrets among merged cuts that are only to be counted, and forgets them.
@@ -286,6 +293,9 @@ impl<'a> Pass<'a> {
             strip::next(window.view.text(), at, classes).filter(|piece| piece.start < window.limit)
         {
             at = piece.end;
+            if self.is_shown(window.view.origin(piece.clone()).start) {
+                continue;
+            }
             if let Some(lone) = window.view.lone_surrogate_before(piece.start) {
                 // Without what stands between them, two halves of a pair would become one character.
                 let raw = window.view.origin(lone..piece.end);

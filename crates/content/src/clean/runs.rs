@@ -32,24 +32,39 @@ pub(crate) fn each(text: &[u8], range: Range<usize>, found: &mut impl FnMut(Rang
     }
 }
 
+/// The six bits that a character stands for, in either alphabet; 64 for what is none.
+static BITS: [u8; 256] = {
+    let mut bits = [64; 256];
+    let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut value: u8 = 0;
+    while value < 64 {
+        bits[alphabet[value as usize] as usize] = value;
+        value += 1;
+    }
+    bits[b'-' as usize] = 62;
+    bits[b'_' as usize] = 63;
+    bits
+};
+
+#[inline]
+fn bits(byte: u8) -> u8 {
+    BITS.get(usize::from(byte)).copied().unwrap_or(64)
+}
+
 #[inline]
 fn is_part(byte: u8) -> bool {
-    static PARTS: [bool; 256] = {
-        let mut parts = [false; 256];
-        let mut byte = 0;
-        while byte < 256 {
-            #[expect(clippy::cast_possible_truncation, reason = "it counts to 255")]
-            let it = byte as u8;
-            parts[byte] = it.is_ascii_alphanumeric() || matches!(it, b'+' | b'/' | b'-' | b'_');
-            byte += 1;
-        }
-        parts
-    };
-    PARTS.get(usize::from(byte)).copied().unwrap_or(false)
+    bits(byte) < 64
 }
 
 /// Reports the run that begins at `start`, in several goes if it is long; says where it ends, or where the next window takes over.
 fn run(text: &[u8], start: usize, limit: usize, found: &mut impl FnMut(Range<usize>, &[u8], bool)) -> usize {
+    let rest = text.get(start..).unwrap_or_default();
+    let len = rest.iter().take(UNIT).take_while(|byte| is_part(**byte)).count();
+    if len < UNIT && next_line(text, start, start + len).is_none() {
+        // Most are short, and on one line.
+        report(text, std::slice::from_ref(&(start..start + len)), start == 0, found);
+        return start + len;
+    }
     let mut units: Vec<Range<usize>> = Vec::new();
     let (mut at, mut line) = (start, start);
     loop {
@@ -100,12 +115,10 @@ fn report(text: &[u8], units: &[Range<usize>], cut: bool, found: &mut impl FnMut
 
 /// The text in a run, if it holds text.
 pub(crate) fn decode(run: &[u8]) -> Option<Vec<u8>> {
-    let engine = if run.iter().any(|byte| matches!(byte, b'-' | b'_')) { &URL_SAFE } else { &STANDARD };
-    let mut head = [0; 6];
-    engine.decode_slice(run.get(..8)?, &mut head).ok()?;
-    if !head.iter().copied().all(may_be_text) {
+    if !begins_as_text(run.first_chunk()?) {
         return None;
     }
+    let engine = if run.iter().any(|byte| matches!(byte, b'-' | b'_')) { &URL_SAFE } else { &STANDARD };
     let whole = if run.len() % 4 == 1 { run.len() - 1 } else { run.len() };
     let mut text = engine.decode(run.get(..whole)?).ok()?;
     if let Err(error) = std::str::from_utf8(&text) {
@@ -114,9 +127,12 @@ pub(crate) fn decode(run: &[u8]) -> Option<Vec<u8>> {
     (text.len() >= 12).then_some(text)
 }
 
-/// Bytes of texts: no control characters but blanks, and the zeros of UTF-16.
-fn may_be_text(byte: u8) -> bool {
-    byte >= 0x20 && byte != 0x7f || matches!(byte, 0 | b'\t' | b'\n' | b'\r')
+/// True if the first six bytes are bytes of a text: no control characters but blanks, and the zeros of UTF-16. Says no to most runs
+/// that are something else, such as hashes.
+fn begins_as_text(run: &[u8; 8]) -> bool {
+    let all = run.iter().fold(0_u64, |all, &byte| all << 6 | u64::from(bits(byte) & 63));
+    let [_, _, head @ ..] = all.to_be_bytes();
+    head.iter().all(|byte| matches!(byte, 0 | b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0x80..))
 }
 
 #[cfg(test)]

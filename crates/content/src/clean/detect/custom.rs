@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, MatchKind};
+use memchr::memchr;
 use regex_automata::Input;
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
@@ -159,20 +160,19 @@ impl CustomPatterns {
             return;
         }
         let (mut at, mut literal) = (0, inside);
-        for piece in view.text().split(|byte| *byte == EDGE) {
-            if at >= range.end {
-                return;
-            }
-            if literal && at + piece.len() > range.start {
+        while let Some(rest) = view.text().get(at..).filter(|_| at < range.end) {
+            let end = at + memchr(EDGE, rest).unwrap_or(rest.len());
+            if literal && end > range.start && end > at {
+                let piece = view.text().get(at..end).unwrap_or_default();
+                let here = range.start.saturating_sub(at)..range.end - at;
                 for (index, pattern) in self.0.iter().enumerate() {
                     *work += piece.len() as u64;
-                    let here = range.start.saturating_sub(at)..range.end - at;
-                    matches(pattern, piece, here, &mut |range| {
+                    matches(pattern, piece, here.clone(), &mut |range| {
                         found(at + range.start..at + range.end, index);
                     });
                 }
             }
-            at += piece.len() + 1;
+            at = end + 1;
             literal = !literal;
         }
     }
