@@ -29,8 +29,6 @@ const RENEW_TIMEOUT: Duration = Duration::from_secs(30);
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 /// Answers to requests of the server that may be on their way.
 const REPLIES: usize = 8;
-/// Pieces that are read of what answers a notification.
-const MOST_PIECES: usize = 4;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -92,14 +90,7 @@ impl HttpLink {
 
     /// Sends a notification; the server has to take it.
     pub(super) async fn notify(&self, frame: Bytes) -> Result<(), CallError> {
-        let mut response = self.post(frame, &self.session()).await?;
-        // To the end of what should be empty, so that the connection can be used again.
-        for _ in 0..MOST_PIECES {
-            match response.chunk().await {
-                Ok(Some(_)) => {}
-                Ok(None) | Err(_) => break,
-            }
-        }
+        self.post(frame, &self.session()).await?.release().await;
         Ok(())
     }
 

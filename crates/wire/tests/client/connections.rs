@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use wire::client::{CallError, Client, HttpOptions};
 
-use crate::common::{IdAt, MIB, answer, call, place};
+use crate::common::{IdAt, MIB, answer, call, place, raw};
 use crate::http::{Exchange, JSON, Server, read_request, ready, spawn};
 
 /// Answers, and leaves the connection open.
@@ -143,5 +143,36 @@ async fn the_host_and_the_credentials_of_the_url_go_with_every_request() {
         exchange.respond("403 Forbidden", "", "no").await;
         let error = task.await.unwrap().unwrap_err();
         assert!(matches!(error, CallError::Http { status: 403, .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_notification_is_taken_when_the_server_says_so_whatever_it_sends_behind_that() {
+    let (_place, mut server, client) = ready(MIB).await;
+    for empty in [false, true] {
+        let begun = Instant::now();
+        let notify = {
+            let client = client.clone();
+            tokio::spawn(async move { client.notify("notifications/x", raw("{}")).await })
+        };
+        let mut exchange = server.expect("notifications/x").await;
+        if empty {
+            exchange.write(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n").await;
+        } else {
+            // A stream that stays open.
+            exchange.stream().await;
+        }
+        notify.await.unwrap().unwrap();
+        assert!(begun.elapsed() < Duration::from_secs(8), "no time-out was waited for");
+        if empty {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let connection = exchange.connection;
+            tokio::spawn(read_request(exchange.stream, connection, server.again.clone()));
+            let task = spawn(&client, call(20));
+            let mut exchange = server.expect("tools/call").await;
+            assert_eq!(exchange.connection, connection, "it is used again");
+            answer_and_keep(&mut exchange).await;
+            assert!(task.await.unwrap().is_ok());
+        }
     }
 }

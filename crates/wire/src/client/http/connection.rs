@@ -33,6 +33,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How many unused ones.
 const MOST_IDLE: usize = 64;
 
+/// Pieces that are read of a body that is of no use.
+const MOST_PIECES: usize = 4;
+
 pub(super) type Request = http::Request<Full<Bytes>>;
 
 /// The ways to one host.
@@ -195,6 +198,20 @@ impl Response {
                 }
             }
         }
+    }
+
+    /// Lets go of an answer whose body is of no use. If all of it is there already, the connection can be used again; it is
+    /// not waited for.
+    pub(super) async fn release(mut self) {
+        poll_fn(|cx| {
+            for _ in 0..MOST_PIECES {
+                if !matches!(self.poll_frame(cx), Poll::Ready(Some(Ok(_)))) {
+                    break;
+                }
+            }
+            Poll::Ready(())
+        })
+        .await;
     }
 
     fn poll_frame(
