@@ -14,6 +14,8 @@ use jsonschema::json::Json;
 use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
+use super::input::MAX_SCHEMA_BYTES;
+
 /// The keyword of ours. No schema in the world has it.
 pub(super) const KEYWORD: &str = "x-mcpproxy-visit";
 
@@ -145,7 +147,7 @@ impl<'i, F: Json> Keyword<'i, F> for Visit {
 }
 
 /// Compiles a schema that was put behind [`guard`]: nothing is fetched, and patterns are linear and bounded.
-pub(super) fn build<F: Json>(schema: &Value) -> Result<Validator<F>, ValidationError<'static>> {
+fn build<F: Json>(schema: &Value) -> Result<Validator<F>, ValidationError<'static>> {
     let patterns = PatternOptions::regex().size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES);
     jsonschema::options_for::<F>()
         .with_pattern_options(patterns)
@@ -153,6 +155,25 @@ pub(super) fn build<F: Json>(schema: &Value) -> Result<Validator<F>, ValidationE
         .should_validate_formats(false)
         .offline()
         .build(schema)
+}
+
+/// Reads and compiles a schema as an upstream wrote it; `price` looks at what it costs while faults are still caught.
+pub(super) fn compile<F: Json, T>(
+    raw: &str,
+    price: impl FnOnce(&Cost) -> T,
+) -> Result<(Validator<F>, Cost, T), String> {
+    if raw.len() > MAX_SCHEMA_BYTES {
+        return Err(format!("the schema has more than {MAX_SCHEMA_BYTES} bytes"));
+    }
+    let mut schema: Value =
+        serde_json::from_str(raw).map_err(|error| format!("the schema cannot be read: {error}"))?;
+    let cost = guard(&mut schema).map_err(|problem| format!("the schema cannot be used: {problem}"))?;
+    // A fault inside the validator must cost this schema, not the program.
+    match catch_unwind(AssertUnwindSafe(|| build(&schema).map(|validator| (validator, price(&cost))))) {
+        Ok(Ok((validator, price))) => Ok((validator, cost, price)),
+        Ok(Err(error)) => Err(format!("the schema is not valid: {error}")),
+        Err(_) => Err("the schema cannot be compiled".to_owned()),
+    }
 }
 
 /// Number of JSON values in `value`, itself included.
@@ -185,7 +206,7 @@ pub(super) struct Cost {
 ///
 /// # Errors
 /// What makes the schema one that is not checked against.
-pub(super) fn guard(schema: &mut Value) -> Result<Cost, String> {
+fn guard(schema: &mut Value) -> Result<Cost, String> {
     let values = count_values(schema);
     let dialect = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
     // Up to draft 7, what stands beside a `$ref` says nothing.

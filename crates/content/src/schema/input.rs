@@ -1,13 +1,11 @@
 //! A tool's input schema, as the upstream listed it, and the check of a call's arguments against it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use jsonspan::{Event, Scanner};
 use serde_json::Value;
 
-use super::bounded::{self, Allowance, Cost, MAX_VISITS, count_values, guard};
+use super::bounded::{self, Allowance, Cost, MAX_VISITS, count_values};
 
 /// The largest schema, in bytes, that is compiled.
 pub const MAX_SCHEMA_BYTES: usize = 1 << 20;
@@ -83,18 +81,8 @@ impl std::fmt::Debug for InputSchema {
 
 impl Compiled {
     fn new(raw: &str) -> Result<Compiled, String> {
-        if raw.len() > MAX_SCHEMA_BYTES {
-            return Err(format!("the schema has more than {MAX_SCHEMA_BYTES} bytes"));
-        }
-        let mut schema: Value =
-            serde_json::from_str(raw).map_err(|error| format!("the schema cannot be read: {error}"))?;
-        let cost = guard(&mut schema).map_err(|problem| format!("the schema cannot be used: {problem}"))?;
-        // A fault inside the validator must cost this schema, not the program.
-        match catch_unwind(AssertUnwindSafe(|| bounded::build(&schema))) {
-            Ok(Ok(validator)) => Ok(Compiled { validator, cost }),
-            Ok(Err(error)) => Err(format!("the schema is not valid: {error}")),
-            Err(_) => Err("the schema cannot be compiled".to_owned()),
-        }
+        let (validator, cost, ()) = bounded::compile(raw, |_| ())?;
+        Ok(Compiled { validator, cost })
     }
 
     /// The faults in one line; `None` if there are none, or if it cannot be told at a reasonable price.

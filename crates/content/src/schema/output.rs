@@ -2,17 +2,15 @@
 
 use std::fmt;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use jsonspan::Span;
-use serde_json::Value;
 
-use super::bounded::{self, Allowance, Cost, MAX_VISITS, guard};
+use super::bounded::{self, Allowance, Cost, MAX_VISITS};
 use super::document::{Document, Unreadable};
-use super::input::{MAX_SCHEMA_BYTES, one_line};
+use super::input::one_line;
 use super::raw::{At, Raw};
 use super::{Checked, price};
 use crate::answer::Answer;
@@ -270,21 +268,9 @@ fn read(answer: &Answer, span: Span) -> io::Result<String> {
 
 impl Compiled {
     fn new(raw: &str) -> Result<Compiled, String> {
-        if raw.len() > MAX_SCHEMA_BYTES {
-            return Err(format!("the schema has more than {MAX_SCHEMA_BYTES} bytes"));
-        }
-        let mut schema: Value =
-            serde_json::from_str(raw).map_err(|error| format!("the schema cannot be read: {error}"))?;
-        let cost = guard(&mut schema).map_err(|problem| format!("the schema cannot be used: {problem}"))?;
-        // A fault inside the validator must cost this schema, not the program.
-        let built = catch_unwind(AssertUnwindSafe(|| {
-            bounded::build(&schema).map(|validator| (validator, price::of_strings(&cost.patterns)))
-        }));
-        match built {
-            Ok(Ok((validator, string_price))) => Ok(Compiled { validator, cost, string_price }),
-            Ok(Err(error)) => Err(format!("the schema is not valid: {error}")),
-            Err(_) => Err("the schema cannot be compiled".to_owned()),
-        }
+        let (validator, cost, string_price) =
+            bounded::compile(raw, |cost| price::of_strings(&cost.patterns))?;
+        Ok(Compiled { validator, cost, string_price })
     }
 
     fn fault(&self, mut document: Document, rules: &OutputRules) -> Option<OutputFault> {

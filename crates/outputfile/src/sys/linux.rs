@@ -9,7 +9,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::unix::{Dir, Done, File, Os, TRIES, open_for_reading};
+use super::unix::{Dir, Done, File, Os, TRIES, kind_of, open_for_reading};
 use super::users::Credentials;
 use super::{Call, Child, Fault, FaultKind, FileId, Kind, Meta, Space};
 use crate::name::Platform;
@@ -311,15 +311,7 @@ fn meta_of(raw: &rustix::fs::Statx) -> Meta {
     let told = raw.stx_mask & StatxFlags::MNT_ID.bits() != 0;
     let seconds = raw.stx_ctime.tv_sec.saturating_mul(1_000_000_000);
     Meta {
-        kind: match FileType::from_raw_mode(mode) {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Link,
-            FileType::Fifo => Kind::Fifo,
-            FileType::Socket => Kind::Socket,
-            FileType::CharacterDevice | FileType::BlockDevice => Kind::Device,
-            FileType::Unknown => Kind::Other,
-        },
+        kind: kind_of(FileType::from_raw_mode(mode)),
         id: FileId { dev: rustix::fs::makedev(raw.stx_dev_major, raw.stx_dev_minor), ino: raw.stx_ino },
         uid: raw.stx_uid,
         gid: raw.stx_gid,

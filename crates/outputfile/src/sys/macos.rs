@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::unix::{Dir, Done, File, Os, open_for_reading};
+use super::unix::{Dir, Done, File, Os, kind_of, open_for_reading};
 use super::users::Credentials;
 use super::{Call, Child, Fault, FaultKind, FileId, Kind, Meta, Space};
 use crate::name::Platform;
@@ -219,15 +219,7 @@ fn mode_bits(mode: u32) -> Done<Mode> {
 fn meta_of(raw: &Stat) -> Meta {
     let device = u64::from(raw.st_dev.cast_unsigned());
     Meta {
-        kind: match FileType::from_raw_mode(raw.st_mode) {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Directory,
-            FileType::Symlink => Kind::Link,
-            FileType::Fifo => Kind::Fifo,
-            FileType::Socket => Kind::Socket,
-            FileType::CharacterDevice | FileType::BlockDevice => Kind::Device,
-            FileType::Unknown => Kind::Other,
-        },
+        kind: kind_of(FileType::from_raw_mode(raw.st_mode)),
         id: FileId { dev: device, ino: raw.st_ino },
         uid: raw.st_uid,
         gid: raw.st_gid,

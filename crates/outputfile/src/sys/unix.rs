@@ -4,10 +4,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{Call, Fault, FaultKind, Hook, PLATFORM};
+use super::{Call, Fault, FaultKind, Hook, Kind, PLATFORM};
 use crate::name::Platform;
 
 /// A root that a message may offer.
@@ -164,4 +164,16 @@ pub(crate) fn program_directories() -> Vec<PathBuf> {
 /// The programs of others lie in this one, each in a directory of its own: a root may lie in it, and not be it.
 pub(crate) fn directory_of_other_programs() -> PathBuf {
     PathBuf::from("/opt")
+}
+
+pub(super) fn kind_of(kind: FileType) -> Kind {
+    match kind {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Link,
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        FileType::CharacterDevice | FileType::BlockDevice => Kind::Device,
+        FileType::Unknown => Kind::Other,
+    }
 }
